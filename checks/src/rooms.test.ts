@@ -81,9 +81,10 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     administration: ['http', 'callers', 'kubernetes', 'mail', 'accounts', 'projects'],
     'auth-admin': ['http', 'settings'],
     config: ['http', 'settings', 'callers', 'kubernetes', 'accounts', 'database', 'projects', 'query', 'auth-admin'],
-    logs: ['http', 'settings', 'callers', 'kubernetes', 'projects', 'functions'],
+    live: ['http'],
+    logs: ['http', 'settings', 'callers', 'kubernetes', 'projects', 'functions', 'live'],
     functions: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
-    deploys: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
+    deploys: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects', 'live'],
     query: ['http', 'callers', 'kubernetes', 'sql', 'projects'],
     mcp: ['http', 'settings', 'callers', 'kubernetes', 'sql', 'projects', 'query', 'auth-admin'],
     '.': [

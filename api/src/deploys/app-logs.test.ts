@@ -6,9 +6,9 @@ import { AppLogs } from '@slipway/sites';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
+import { FOLLOWERS } from '../live/followers.js';
 import { type CallOptions, register } from '../testing.js';
 import { LOG_BYTES } from './apps.service.js';
-import { FOLLOWERS } from './log-followers.js';
 import { followLog, type LogReader } from './log-reader.testing.js';
 import { type Deploys, type Site, startDeploys } from './testing.js';
 

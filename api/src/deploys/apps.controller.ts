@@ -9,6 +9,7 @@ import { CallerSignal } from '../http/caller-signal.js';
 import { RawBody, type UnreadBody } from '../http/raw-body.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
+import { eventStream, isEventStream } from '../live/followers.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { DELETING, NO_PROJECT } from '../projects/project-problems.js';
 import { AppsService } from './apps.service.js';
@@ -24,7 +25,7 @@ import {
   EXAMPLES,
   PushEvent,
 } from './deploy.schema.js';
-import { eventStream, isEventStream, positionOf } from './log-followers.js';
+import { positionOf } from './log-followers.js';
 import { SIGNATURE_HEADERS } from './webhook-signatures.js';
 
 const UNBUILDABLE = { kind: 'no_repository', text: 'The project is not an app, or has no repo_url.' } as const;

@@ -4,6 +4,7 @@ import { nextRequest, numberOfBuild } from '@slipway/crds';
 import type { Principal } from '../callers/principal.js';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
+import type { Following } from '../live/followers.js';
 import { ProjectRequests } from '../projects/project-requests.js';
 import { refuseExceptApps } from '../projects/project-types.js';
 import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
@@ -16,7 +17,7 @@ import { DeliveredDeploys, productionBranchOf, refuseUnbuildable } from './deliv
 import type { DeliveryRoute, DeployRequest } from './deliveries.js';
 import { ONLY_JSON } from './delivery-body.js';
 import type { AppRollback, Deployed } from './deploy.schema.js';
-import { type Following, LogFollowers } from './log-followers.js';
+import { LogFollowers } from './log-followers.js';
 import { piecesOf, startOfLast } from './log-texts.js';
 
 /** Maximum bytes of the last lines in a response. */

@@ -9,12 +9,13 @@ import type { Principal } from '../callers/principal.js';
 import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
 import { OK, type Ok } from '../http/schema.js';
+import { eventStream, isEventStream } from '../live/followers.js';
 import { ProjectId } from '../projects/project.schema.js';
 import { NO_PROJECT } from '../projects/project-problems.js';
 import { BuildId, BuildView, EXAMPLE_BUILD, EXAMPLE_PREVIEW, PreviewView } from './build.schema.js';
 import { BuildsService } from './builds.service.js';
 import { Deployed, EXAMPLES, PreviewQuery } from './deploy.schema.js';
-import { eventStream, isEventStream, positionOf } from './log-followers.js';
+import { positionOf } from './log-followers.js';
 import { PreviewsService } from './previews.service.js';
 
 const NO_BUILD = { 404: 'There is no such project or build, or it is not yours.' };

@@ -10,6 +10,7 @@ import {
 import type { Principal } from '../callers/principal.js';
 import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
+import type { Following } from '../live/followers.js';
 import { refuseUnbuilt } from '../projects/project-types.js';
 import { ProjectsService, refuseDeleting } from '../projects/projects.service.js';
 import type { BuildId, BuildView } from './build.schema.js';
@@ -19,7 +20,7 @@ import { BuildResources, type SeenBuild } from './build-resources.js';
 import { viewsOf } from './build-view.js';
 import type { Deployed } from './deploy.schema.js';
 import { refuseWithoutPreviews } from './deploys.service.js';
-import { type Following, LogFollowers } from './log-followers.js';
+import { LogFollowers } from './log-followers.js';
 import { piecesOf } from './log-texts.js';
 
 @Injectable()

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { LiveModule } from '../live/live.module.js';
 import { ProjectsModule } from '../projects/projects.module.js';
 import { AppOutputs } from './app-outputs.js';
 import { AppsController } from './apps.controller.js';
@@ -20,7 +21,7 @@ import { PreviewsService } from './previews.service.js';
 import { WebhookSecrets } from './webhook-secrets.js';
 
 @Module({
-  imports: [ProjectsModule],
+  imports: [LiveModule, ProjectsModule],
   controllers: [DeploysController, AppsController, BuildsController],
   providers: [
     AppOutputs,

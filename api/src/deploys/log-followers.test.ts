@@ -10,7 +10,7 @@ import { BuildLogs, type BuildLogWriter } from '@slipway/sites';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
-import { FOLLOWERS } from './log-followers.js';
+import { FOLLOWERS } from '../live/followers.js';
 import { followLog, type LogReader } from './log-reader.testing.js';
 import { buildsPath, type Deploys, type Site, startDeploys } from './testing.js';
 

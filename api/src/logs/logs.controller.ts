@@ -1,9 +1,13 @@
-import { Controller, Param, Query } from '@nestjs/common';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Controller, Headers, Param, Query, type StreamableFile } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import { Caller } from '../callers/caller.js';
 import type { Principal } from '../callers/principal.js';
+import { CallerSignal } from '../http/caller-signal.js';
 import { Route } from '../http/route.js';
+import { eventStream, isEventStream } from '../live/followers.js';
 import { NO_PROJECT } from '../projects/project-problems.js';
+import { linePositionOf } from './line-followers.js';
 import { ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
 import { LogsService } from './logs.service.js';
 
@@ -40,7 +44,9 @@ export class LogsController {
     description:
       'Returns the newest lines: rejected requests with the code of their error, mails that were not sent, and ' +
       'settings that are not valid. Queries, headers and bodies are left out. ' +
-      'The log of `functions` is the output of all functions.',
+      'The log of `functions` is the output of all functions. ' +
+      'With `Accept: text/event-stream` the log is followed: an event `line` has a line, and `end` means that the ' +
+      'project was removed. `Last-Event-ID` continues after an event.',
     access: 'logs:read',
     cost: 5,
     params: ProjectLogPath,
@@ -50,14 +56,18 @@ export class LogsController {
       ...NO_PROJECT,
       400: 'The project has no database, or a parameter is not valid.',
       409: { kind: 'project_not_ready', text: 'The machine of a dedicated project has no services yet, or is off.' },
+      429: 'Too many requests, or too many readers follow logs.',
       503: { kind: 'unavailable', text: 'The log can not be read now.' },
     },
   })
-  readProjectLog(
+  async readProjectLog(
     @Caller() caller: Principal,
     @Param() path: ProjectLogPath,
     @Query() query: ProjectLogQuery,
-  ): Promise<ProjectLogs> {
-    return this.logs.read(caller, path, query);
+    @Headers() headers: IncomingHttpHeaders,
+    @CallerSignal() closed: AbortSignal,
+  ): Promise<ProjectLogs | StreamableFile> {
+    if (!isEventStream(headers)) return this.logs.read(caller, path, query);
+    return eventStream(await this.logs.follow(caller, path, query, { from: linePositionOf(headers), closed }));
   }
 }

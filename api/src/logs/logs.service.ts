@@ -11,17 +11,22 @@ import { FunctionLogs } from '../functions/function-logs.js';
 import { plainGet } from '../http/plain-get.js';
 import { Problem, retryLater } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
+import { Followers, type Following } from '../live/followers.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { UnitLogsService } from '../projects/unit-logs.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
+import { followLines, type LinePosition } from './line-followers.js';
 import type { LoggedService, ProjectLogLine, ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
 
 const DEADLINE_MS = 5_000;
 const USUAL_LINES = 100;
 const MOST_LINES = 1_000;
+const POLL_MS = 1_000;
+/** Each look is a command over SSH. */
+const POLL_MACHINE_MS = 5_000;
 /** A journal has 128 KiB. */
 const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 1024 * 1024 };
 
@@ -40,8 +45,31 @@ export class LogsService {
     private readonly machines: UnitLogsService,
     private readonly functions: FunctionLogs,
     private readonly secrets: SecretsOfProjects,
+    private readonly followers: Followers,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
+
+  /** Yields an event for each line, until the project is removed or belongs to another account. */
+  async follow(
+    caller: Principal,
+    path: ProjectLogPath,
+    query: ProjectLogQuery,
+    { from, closed }: { from: LinePosition | undefined; closed: AbortSignal },
+  ): Promise<Following> {
+    const { project } = await this.projects.find(caller, path.id);
+    // Problems of the request are a response, not an event.
+    await this.read(caller, path, { ...query, limit: 1 });
+    let isFirst = from === undefined;
+    const read = async (since: number | undefined) => {
+      const limit = isFirst ? (query.limit ?? USUAL_LINES) : MOST_LINES;
+      isFirst = false;
+      const time = since === undefined ? query.since : new Date(since).toISOString();
+      return (await unlessGone(this.read(caller, path, { ...query, limit, ...(time && { since: time }) })))?.items;
+    };
+    const pollMs = hasOwnMachine(typeOf(project)) ? POLL_MACHINE_MS : POLL_MS;
+    const follower = { ref: project.metadata.name, accountId: caller.user.id };
+    return this.followers.follow(follower, closed, (signal) => followLines({ read, from, pollMs }, signal));
+  }
 
   async read(caller: Principal, { id, service }: ProjectLogPath, query: ProjectLogQuery): Promise<ProjectLogs> {
     const { project } = await this.projects.find(caller, id);
@@ -88,3 +116,10 @@ export class LogsService {
     return parseJson(text, MOST_OF_LOG) as ProjectLogLine[];
   }
 }
+
+/** Undefined: the project was removed, or belongs to another account. */
+const unlessGone = <T>(work: Promise<T>): Promise<T | undefined> =>
+  work.catch((error: unknown) => {
+    if (error instanceof Problem && error.kind === 'not_found') return undefined;
+    throw error;
+  });

@@ -1,6 +1,6 @@
 /** Tests the route for logs of a project's services. A small server replaces the data plane. */
 import { rmSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { until } from '@slipway/testing';
@@ -102,6 +102,72 @@ test('another account and a project without a database get no lines', async () =
   const { status, body } = await (await makeProject('logs-app', 'app'))('auth');
   assert.equal([status, body.code], [400, 'no_database']);
   assert.equal(asked, []);
+});
+
+/** Follows the log over a real connection until `enough` accepts the text that has arrived. */
+async function follow(url: string, enough: (text: string) => boolean, headers: Record<string, string> = {}) {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+  const sent = { authorization: `Bearer ${person.token}`, accept: 'text/event-stream', ...headers };
+  const outgoing = request({ socketPath: api.settings.listen, path: url, headers: sent, agent: false }, (response) => {
+    let text = '';
+    const done = () => resolve({ status: response.statusCode ?? 0, text });
+    response.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+      if (enough(text)) done();
+    });
+    response.on('close', done);
+  });
+  outgoing.on('error', reject).end();
+  try {
+    return await promise;
+  } finally {
+    outgoing.destroy();
+  }
+}
+
+const eventsIn = (text: string) =>
+  [...text.matchAll(/event: (\w+)\nid: (\S+)\ndata: (.*)\n/g)].map(([, event, id, data]) => [
+    event,
+    id,
+    JSON.parse(data ?? ''),
+  ]);
+
+test('a followed log has one event for each line, also of one millisecond, and continues after an id', async () => {
+  const ref = 'logs-live';
+  await makeProject(ref);
+  const { body } = await api.call('GET', `/projects?name=${ref}`, { token: person.token });
+  const url = `/projects/${body[0].id}/logs/auth`;
+  const line = (message: string, time = LINE.time) => ({ time, level: 'warn', message });
+  const ms = Date.parse(LINE.time);
+  answer = { status: 200, body: JSON.stringify([line('one'), line('two\n\nevent: forged')]) };
+  const first = await follow(url, (text) => text.includes('"two'));
+  assert.equal(eventsIn(first.text), [
+    ['line', `${ms}-1`, line('one')],
+    ['line', `${ms}-2`, line('two\n\nevent: forged')],
+  ]);
+  const following = follow(url, (text) => text.includes('"four'), { 'last-event-id': `${ms}-1` });
+  await until(() => asked.some((path) => path.includes(`since=${ms}&`)), 'the second look');
+  const later = '2026-01-05T10:00:01.000Z';
+  answer = { status: 200, body: JSON.stringify([line('one'), line('two'), line('three'), line('four', later)]) };
+  const rest = eventsIn((await following).text).map(([, id, data]) => [id, data.message]);
+  assert.equal(rest, [
+    [`${ms}-2`, 'two\n\nevent: forged'],
+    [`${ms}-3`, 'three'],
+    [`${Date.parse(later)}-1`, 'four'],
+  ]);
+  assert.is((await follow(url, () => false, { 'last-event-id': '12' })).status, 400);
+  assert.is((await follow(`${url}?level=all`, () => false)).status, 400);
+});
+
+test('a followed log ends when the project is removed', async () => {
+  const ref = 'logs-ending';
+  await makeProject(ref);
+  const { body } = await api.call('GET', `/projects?name=${ref}`, { token: person.token });
+  const following = follow(`/projects/${body[0].id}/logs/auth`, () => false);
+  await until(() => asked.length > 1, 'the first look');
+  await api.operator.remove(ref);
+  const { text } = await following;
+  assert.is(eventsIn(text).at(-1)?.[0], 'end');
 });
 
 test('a data plane that fails, or does not know the project yet, is no error of the caller', async () => {
