@@ -17,14 +17,20 @@ export class LogThrottle {
   #dropped = 0;
   #window: NodeJS.Timeout | undefined;
 
-  /** `report` logs the number of dropped lines of a key; without a key, of all keys that had no line. */
-  constructor(private readonly report: (dropped: number, key?: string) => void) {}
+  /**
+   * `report` logs the number of dropped lines of a key; without a key, of all keys that had no line. `all`: the lines
+   * of all keys in a second; infinite where lines of one key must not displace those of another.
+   */
+  constructor(
+    private readonly report: (dropped: number, key?: string) => void,
+    private readonly all = ALL_LINES,
+  ) {}
 
   /** True if the key may log one more line. */
   take(key: string): boolean {
     this.#window ??= setTimeout(() => this.#end(), WINDOW_MS).unref();
     const known = this.#keys.get(key);
-    const hasRoom = this.#lines < ALL_LINES && (known?.lines ?? 0) < LINES;
+    const hasRoom = this.#lines < this.all && (known?.lines ?? 0) < LINES;
     if (hasRoom) {
       this.#lines++;
       if (known) known.lines++;

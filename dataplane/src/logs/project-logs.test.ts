@@ -87,6 +87,17 @@ test('a new project with the ref of a deleted one reads none of its lines, and t
   assert.equal(await readdir(folder), ['uid-2']);
 });
 
+test('floods of many projects displace no line of another project', async () => {
+  const loud = Array.from({ length: 50 }, (_, index) => `loud-${index}`);
+  const projects = Object.fromEntries([...loud, 'shop'].map((ref) => [ref, `uid of ${ref}`]));
+  const { write, messages, logs } = logsIn(undefined, projects);
+  for (const ref of loud) for (let line = 0; line < 20; line += 1) write('flood', 'warn', ref);
+  write('quiet', 'warn');
+  assert.equal(await messages(), ['quiet']);
+  assert.is((await messages({}, 'loud-49'))?.length, 10);
+  await logs.close();
+});
+
 test('lines older than seven days are not returned', async () => {
   const { write, later, messages, logs } = logsIn(await newFolder());
   write('old');

@@ -54,7 +54,7 @@ export class ProjectLogs implements OwnerLog {
 
   constructor(private readonly options: ProjectLogsOptions) {
     this.#now = options.now ?? (() => new Date());
-    this.#throttle = new LogThrottle((count, key) => this.#leftOut(count, key));
+    this.#throttle = new LogThrottle((count, key) => this.#leftOut(count, key), Number.POSITIVE_INFINITY);
     this.#sweep = setInterval(() => void this.sweep(), SWEEP_MS).unref();
   }
 
