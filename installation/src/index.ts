@@ -23,6 +23,7 @@ export * from './registration.js';
 export * from './rest-settings.js';
 export * from './scram-only.js';
 export * from './site.js';
+export * from './tenant-reach.js';
 export * from './trusted-proxies.js';
 export * from './unit-logs.js';
 export * from './web-addresses.js';

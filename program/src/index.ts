@@ -22,7 +22,10 @@ export { type MetricsRegistry, serveMetrics } from './metrics-server.js';
 export { isLoopback, networkOf } from './networks.js';
 export {
   ALLOWED_NETWORKS_SETTING,
+  type Allows,
   connectionsOf,
+  type Destination,
+  hostOf,
   OWN_PORTS_SETTING,
   type Reach,
   readNetworks,

@@ -5,7 +5,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { addressesOf } from './addresses.js';
-import { AddressRefused, outboundTo, publicOnly } from './outbound.js';
+import { AddressRefused, outboundTo } from './outbound.js';
 
 async function startInside() {
   let reached = 0;
@@ -47,13 +47,9 @@ test('allowed networks match only their own family, and never link-local address
   assert.not(addressesOf({ allowed: ['0.0.0.0/0', '::/0'] })('fd00:ec2::254'));
 });
 
-test('the error for a blocked address that is not a CIDR names the address', () => {
-  assert.throws(() => publicOnly(['10.0.0.0/99']), /blockedAddresses of the site: 10\.0\.0\.0\/99 is no CIDR/);
-});
-
 test('an address of the cluster is never connected to, in any notation or through any name', async () => {
   const inside = await startInside();
-  const outbound = publicOnly([]);
+  const outbound = outboundTo(addressesOf({}));
   for (const host of ['127.0.0.1', 'localhost', '2130706433', '0x7f.1', '[::ffff:127.0.0.1]', '0.0.0.0']) {
     const why = await outbound.fetch(`http://${host}:${inside.port}/`).then(
       () => undefined,

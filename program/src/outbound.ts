@@ -7,31 +7,12 @@ import { lookup } from 'node:dns';
 import { once } from 'node:events';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { Agent, buildConnector, fetch as fetchBy } from 'undici';
-import { addressesOf } from './addresses.js';
-import { ALLOWED_NETWORKS_SETTING } from './reach.js';
+import { ALLOWED_NETWORKS_SETTING, type Allows, type Destination, hostOf } from './reach.js';
 
 export interface Outbound {
   fetch: typeof fetch;
   connect(host: string, port: number, timeoutMs: number): Promise<Socket>;
   close(): Promise<void>;
-}
-
-/** Decides about a connection to `address`, to which the host of the tenant resolved. */
-export type Allows = (address: string, to: Destination) => boolean;
-
-export interface Destination {
-  /** Host that the tenant named, in lower case: a name, or an IP address without brackets. */
-  host: string;
-  port: number;
-}
-
-/** `blocked`: CIDRs of the site besides those that are not public. */
-export function publicOnly(blocked: readonly string[]): Outbound {
-  try {
-    return outboundTo(addressesOf({ blocked }), 'the address is not public, or blockedAddresses contains it');
-  } catch (error) {
-    throw new Error(`blockedAddresses of the site: ${(error as Error).message}`);
-  }
 }
 
 const REFUSED =
@@ -67,8 +48,6 @@ const destinationOf = ({ hostname, port, protocol }: buildConnector.Options): De
   host: hostOf(hostname),
   port: Number(port) || (protocol === 'https:' ? 443 : 80),
 });
-
-const hostOf = (host: string) => host.toLowerCase().replace(/^\[(.*)\]$/, '$1');
 
 /** Returns the check of one connection. An IP address is not looked up, so it is checked here. */
 function guardOf(

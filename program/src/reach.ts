@@ -6,8 +6,19 @@
  */
 import { networkInterfaces } from 'node:os';
 import { addressesOf, within } from './addresses.js';
-import type { Allows } from './outbound.js';
 import type { Environment } from './settings.js';
+
+/** Decides about a connection to `address`, to which the host of the tenant resolved. */
+export type Allows = (address: string, to: Destination) => boolean;
+
+export interface Destination {
+  /** Host that the tenant named, as `hostOf` returns it: a name, or an IP address without brackets. */
+  host: string;
+  port: number;
+}
+
+/** Returns the host in lower case. `[::1]` becomes `::1`. */
+export const hostOf = (host: string): string => host.toLowerCase().replace(/^\[(.*)\]$/, '$1');
 
 export interface Reach {
   /** Networks (CIDRs) outside of the internet that the installation allows. */

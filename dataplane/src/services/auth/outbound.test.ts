@@ -6,7 +6,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { outboundTo, publicOnly } from '@slipway/program/outbound.js';
+import { addressesOf } from '@slipway/program';
+import { outboundTo } from '@slipway/program/outbound.js';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -45,7 +46,7 @@ const over = (name: string, port: number) => ({
 
 test('hooks, providers and mail servers inside the cluster are reported as unreachable', async () => {
   const inside = await startInside();
-  const harness: Harness = await startHarness({ outbound: publicOnly([]) });
+  const harness: Harness = await startHarness({ outbound: outboundTo(addressesOf({})) });
   try {
     const app = await harness.project('inside');
     const signup = () =>
