@@ -21,6 +21,14 @@ const REFUSED =
 
 export class AddressRefused extends Error {
   readonly code = 'EADDRESSREFUSED';
+
+  constructor(
+    reason: string,
+    /** The host that the tenant named, and the port. */
+    readonly to: Destination,
+  ) {
+    super(reason);
+  }
 }
 
 /** `reason`: text of the error for a refused address, for the tenant and the log. */
@@ -56,8 +64,9 @@ function guardOf(
   reason: string,
 ): { refusal?: AddressRefused; lookup: LookupFunction } {
   const isRefused = isIP(to.host) !== 0 && !allows(to.host, to);
-  const lookup = guardedLookup((address) => allows(address, to), reason);
-  return { ...(isRefused && { refusal: new AddressRefused(reason) }), lookup };
+  const refusal = () => new AddressRefused(reason, to);
+  const lookup = guardedLookup((address) => allows(address, to), refusal);
+  return { ...(isRefused && { refusal: refusal() }), lookup };
 }
 
 async function connected(socket: Socket, timeoutMs: number): Promise<Socket> {
@@ -73,12 +82,12 @@ async function connected(socket: Socket, timeoutMs: number): Promise<Socket> {
 }
 
 const guardedLookup =
-  (allows: (address: string) => boolean, reason: string): LookupFunction =>
+  (allows: (address: string) => boolean, refusal: () => AddressRefused): LookupFunction =>
   (hostname, options, callback) =>
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return callback(error, []);
       const [first, ...others] = addresses.filter(({ address }) => allows(address));
-      if (first === undefined) callback(new AddressRefused(reason), []);
+      if (first === undefined) callback(refusal(), []);
       else if (options.all) callback(null, [first, ...others]);
       else callback(null, first.address, first.family);
     });

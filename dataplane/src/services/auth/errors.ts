@@ -3,6 +3,8 @@ interface AuthErrorMore {
   /** Further members of the body. */
   details?: Record<string, unknown>;
   headers?: Record<string, string>;
+  /** The error behind this one, for the logs. The response does not have it. */
+  cause?: unknown;
 }
 
 export class AuthError extends Error {
@@ -15,7 +17,7 @@ export class AuthError extends Error {
     message: string,
     more: AuthErrorMore = {},
   ) {
-    super(message);
+    super(message, { cause: more.cause });
     this.details = more.details ?? {};
     this.headers = more.headers ?? {};
   }

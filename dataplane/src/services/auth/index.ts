@@ -25,6 +25,7 @@ import { verifyFactor } from './mfa/verify.js';
 import { authorize } from './oauth/authorize.js';
 import { callback } from './oauth/callback.js';
 import { Limits } from './policy/limits.js';
+import { reportRefusal } from './refused-address.js';
 import { absentRoute } from './routes/absent.js';
 import { authorizeIdentity, deleteIdentity } from './routes/identities.js';
 import { logout } from './routes/logout.js';
@@ -135,6 +136,7 @@ export function createAuthService({ log, attempts, outbound, ownerLog }: AuthOpt
         send(request, await answer(request));
       } catch (error) {
         if (error instanceof BodyTooLargeError) throw error;
+        reportRefusal({ request, log, ownerLog }, error);
         sendError(request, asAuthError(error, request, log));
       }
     },

@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
+import { tenantReach } from '@slipway/installation';
 import { addressesOf } from '@slipway/program';
 import { outboundTo } from '@slipway/program/outbound.js';
 import { until } from '@slipway/testing';
@@ -44,9 +45,12 @@ const over = (name: string, port: number) => ({
   [`GOTRUE_HOOK_${name}_SECRETS`]: `v1,whsec_${Buffer.alloc(32).toString('base64')}`,
 });
 
+const REASON = tenantReach({ installation: { publicUrl: 'http://localhost:4000' } }).reason;
+
 test('hooks, providers and mail servers inside the cluster are reported as unreachable', async () => {
   const inside = await startInside();
-  const harness: Harness = await startHarness({ outbound: outboundTo(addressesOf({})) });
+  const harness: Harness = await startHarness({ outbound: outboundTo(addressesOf({}), REASON) });
+  const reported = (message: string) => harness.ownerLines.filter((line) => line.message === message);
   try {
     const app = await harness.project('inside');
     const signup = () =>
@@ -54,6 +58,11 @@ test('hooks, providers and mail servers inside the cluster are reported as unrea
     app.configure(over('BEFORE_USER_CREATED', inside.port));
     const hooked = await signup();
     assert.equal([hooked.status, hooked.body.msg ?? hooked.body.message], [500, 'Failed to reach hook']);
+
+    const refused = { host: `localhost:${inside.port}`, reason: REASON };
+    const factsOf = () => reported('configured address refused').map(({ facts }) => ({ ...facts, request_id: '' }));
+    assert.equal(factsOf(), [{ ...refused, request_id: '' }]);
+    assert.not.match(JSON.stringify([hooked.body, [...hooked.headers]]), 'SLIPWAY');
 
     app.configure({
       GOTRUE_EXTERNAL_INTERN_ENABLED: 'true',
@@ -67,11 +76,21 @@ test('hooks, providers and mail servers inside the cluster are reported as unrea
       [provided.status, provided.body.msg ?? provided.body.message],
       [500, 'Unable to exchange external code'],
     );
+    assert.equal(factsOf(), [
+      { ...refused, request_id: '' },
+      { ...refused, request_id: '' },
+    ]);
 
     app.configure({ GOTRUE_SMTP_HOST: 'localhost', GOTRUE_SMTP_PORT: String(inside.port) });
     const { email } = await app.signedUp();
     await app.ask('POST', '/recover', { body: { email } });
     await until(() => harness.logged.find((line) => line.includes('mail not sent')), 'the log');
+    assert.is(reported('mail not sent')[0]?.facts?.reason, REASON);
+
+    app.configure(over('SEND_EMAIL', inside.port));
+    await app.ask('POST', '/recover', { body: { email } });
+    const later = () => reported('message not sent').filter(({ facts }) => facts?.kind === 'recovery');
+    await until(() => later().some(({ facts }) => facts?.reason === REASON), 'the line of the hook that sends mails');
     assert.is(inside.reached(), 0);
   } finally {
     await harness.close();

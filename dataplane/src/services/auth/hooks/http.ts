@@ -59,9 +59,9 @@ async function send(
         'webhook-signature': secrets.map((secret) => signature(secret, id, timestamp, body)).join(' '),
       },
     });
-  } catch {
+  } catch (cause) {
     if (signal.aborted) throw timeout();
-    throw new AuthError(500, 'unexpected_failure', 'Failed to reach hook');
+    throw new AuthError(500, 'unexpected_failure', 'Failed to reach hook', { cause });
   }
 }
 

@@ -1,5 +1,6 @@
 /** The reason why a mail was not sent, for the project's owner. */
 import { AuthError } from '../errors.js';
+import { refusalBehind } from '../refused-address.js';
 
 /** Members of an error of nodemailer. */
 interface MailError extends Error {
@@ -17,7 +18,8 @@ const MOST_QUOTED = 200;
  * lead to, must not be read in this way.
  */
 export function whyNotSent(error: unknown): string {
-  if (error instanceof AuthError) return error.code;
+  // The hook that sends mails may have a refused address.
+  if (error instanceof AuthError) return refusalBehind(error)?.message ?? error.code;
   const { code = '', command = '', responseCode, response = '', message } = error as MailError;
   if (responseCode !== undefined && command !== 'CONN') {
     return `the server refused: ${response.replaceAll(/[^\x20-\x7e]+/g, ' ').slice(0, MOST_QUOTED)}`;

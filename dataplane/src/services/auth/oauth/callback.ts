@@ -9,6 +9,7 @@ import { isUuid, readForm } from '../body.js';
 import { type Answer, type Context, queryOf, redirect } from '../context.js';
 import { AuthError, badRequest } from '../errors.js';
 import { allowedRedirect, withParameters } from '../policy/redirect.js';
+import { reportRefusal } from '../refused-address.js';
 import { withError, withTokens } from '../routes/verify.js';
 import { jsonRows } from '../sessions/session.js';
 import { startSessionOrRefuse } from '../sessions/sign-in.js';
@@ -55,6 +56,7 @@ export async function callback(context: Context): Promise<Answer> {
     return redirect(await complete(context, parameters, pending, target), 302);
   } catch (error) {
     if (!(error instanceof AuthError)) throw error;
+    reportRefusal(context, error);
     return redirect(withError(target, error, true), 302);
   } finally {
     await tidy(context, parameters.get('state'), pkce);

@@ -25,11 +25,11 @@ export async function fetchJson(
       await answer.body?.cancel();
       throw providerFailed();
     }
-    return parseJson(await readBounded(answer.body ?? [], MAX_BYTES, providerFailed)) as
+    return parseJson(await readBounded(answer.body ?? [], MAX_BYTES, () => providerFailed())) as
       | Record<string, unknown>
       | unknown[];
   } catch (error) {
-    throw error instanceof AuthError ? error : providerFailed();
+    throw error instanceof AuthError ? error : providerFailed(error);
   }
 }
 
@@ -38,9 +38,10 @@ export const boundedFetch =
   (outbound: Outbound): typeof fetch =>
   async (...request) => {
     const answer = await outbound.fetch(...request);
-    return new Response(new Uint8Array(await readBounded(answer.body ?? [], MAX_BYTES, providerFailed)), {
+    return new Response(new Uint8Array(await readBounded(answer.body ?? [], MAX_BYTES, () => providerFailed())), {
       status: answer.status,
     });
   };
 
-export const providerFailed = () => new AuthError(500, 'unexpected_failure', 'Unable to exchange external code');
+export const providerFailed = (cause?: unknown) =>
+  new AuthError(500, 'unexpected_failure', 'Unable to exchange external code', { cause });

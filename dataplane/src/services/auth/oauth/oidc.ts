@@ -6,7 +6,7 @@
 import type { ProviderConfig } from '@slipway/installation/auth-settings.js';
 import type { Outbound } from '@slipway/program/outbound.js';
 import { createRemoteJWKSet, customFetch, type JWTPayload, jwtVerify } from 'jose';
-import { badRequest } from '../errors.js';
+import { AuthError } from '../errors.js';
 import { boundedFetch, fetchJson, providerFailed } from './fetch.js';
 import type { Person } from './person.js';
 
@@ -67,8 +67,8 @@ export async function verifyIdToken(outbound: Outbound, provider: ProviderConfig
       requiredClaims: ['sub', 'exp', 'iat'],
     });
     return payload;
-  } catch {
-    throw badRequest('bad_jwt', 'Bad ID token');
+  } catch (cause) {
+    throw new AuthError(400, 'bad_jwt', 'Bad ID token', { cause });
   }
 }
 

@@ -12,6 +12,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import * as assert from 'uvu/assert';
 import { createGateway } from '../../../gateway/server.js';
+import type { OwnerLog, Written } from '../../../logs/owner-log.js';
 import { startTestCluster, type TestProject } from '../../../testing/project.js';
 import { createManagement } from '../../../upstreams/management.js';
 import { createAuthService } from '../index.js';
@@ -63,6 +64,8 @@ export interface Answer {
 export interface Harness {
   mailbox: Mailbox;
   logged: string[];
+  /** Lines of the log for the owners of projects. */
+  ownerLines: Written[];
   project(ref: string, settings?: Settings): Promise<AuthProject>;
   close(): Promise<void>;
 }
@@ -79,7 +82,9 @@ export async function startHarness({
   const logged: string[] = [];
   const log = pino({ level: 'debug' }, { write: (line) => void logged.push(line) });
   const tenants = new Map<string, TestProject>();
-  const auth = createAuthService({ log, outbound, ...(attempts ? { attempts } : {}) });
+  const ownerLines: Written[] = [];
+  const ownerLog: OwnerLog = { write: (_ref, _service, line) => void ownerLines.push(line) };
+  const auth = createAuthService({ log, ownerLog, outbound, ...(attempts ? { attempts } : {}) });
   const gateway: Server = createGateway({
     publicUrl: 'http://localhost',
     tenant: (ref) => tenants.get(ref),
@@ -95,6 +100,7 @@ export async function startHarness({
   return {
     mailbox,
     logged,
+    ownerLines,
     project: async (ref, settings = {}) => {
       const tenant = await cluster.project(ref, origin);
       const owner = new pg.Client(tenant.owner);
