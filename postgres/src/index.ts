@@ -8,6 +8,7 @@ export { installedBinaries } from './binaries.js';
 export { linkTarget, readRecord, recordOf } from './folder-record.js';
 export { type HostilePostgres, type PasswordQuestion, startHostilePostgres } from './hostile.js';
 export { endLeftover } from './leftover.js';
+export type { LogRecord } from './log-record.js';
 export {
   isInitialised,
   newPassword,

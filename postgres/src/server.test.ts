@@ -1,14 +1,16 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { freePort, until } from '@slipway/testing';
 import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { postgresAccount } from './account.js';
-import { type PostgresServer, startPostgres } from './server.js';
+import type { LogRecord } from './log-record.js';
+import { type PostgresOptions, type PostgresServer, startPostgres } from './server.js';
 import { startTestPostgres } from './testing.js';
 
 test('a started server accepts connections over its socket, rejects a wrong password, and stops', async () => {
@@ -128,7 +130,7 @@ test('the log contains no statement, and so no secret of one', async () => {
   const home = await temporaryHome();
   const lines: string[] = [];
   try {
-    const server = await home.start((line) => lines.push(line));
+    const server = await home.start({ onLog: (line) => lines.push(line) });
     await query(server, "select 1 / 0, 'canary-in-a-statement'").catch(() => {});
     await query(server, "alter role slipway password 'canary-in-a-statement' nonsense").catch(() => {});
     await server.stop();
@@ -139,15 +141,143 @@ test('the log contains no statement, and so no secret of one', async () => {
   }
 });
 
+let logged: LogRecord[] = [];
+let lines: string[] = [];
+/** Returns whether a message of this database is decoded. */
+let accepts = (_database: string) => true;
+/** The server of the tests of records. */
+let recorded: { home: Awaited<ReturnType<typeof temporaryHome>>; server: PostgresServer };
+
+test.before(async () => {
+  const home = await temporaryHome();
+  const server = await home.start({
+    onRecord: (record) => logged.push(record),
+    onLog: (line) => lines.push(line),
+    accepts: (database) => accepts(database),
+  });
+  recorded = { home, server };
+  for (const name of ['one', 'two', 'loud']) await query(server, `create database "${name}"`);
+});
+test.before.each(() => {
+  logged = [];
+  lines = [];
+});
+test.after(() => recorded?.home.remove());
+
+test('messages of 100 KiB that two sessions log at once arrive whole, each with its own database', async () => {
+  const raise = (name: string) =>
+    query(
+      recorded.server,
+      `do $$ begin for i in 1..50 loop raise warning '%', repeat('${name}"' || chr(10), 20480); end loop; end $$`,
+      { database: name },
+    );
+  await Promise.all([raise('one'), raise('two')]);
+  await until(() => logged.length === 100, 'the messages');
+  for (const name of ['one', 'two']) {
+    const own = logged.filter(({ database }) => database === name);
+    assert.is(own.length, 50);
+    assert.ok(own.every(({ message }) => message === `${name}"\n`.repeat(20480)));
+    assert.equal([own[0]?.severity, own[0]?.user, own[0]?.code], ['WARNING', 'slipway', '01000']);
+  }
+});
+
+test('a message larger than a record may be is replaced, and the next one is whole', async () => {
+  await query(recorded.server, `do $$ begin raise warning '%', repeat('x', 3000000); raise warning 'next'; end $$`);
+  await until(() => logged.length === 2, 'the messages');
+  const [large, next] = logged;
+  assert.match(large?.message ?? '', /^\(a message of 3000\d{3} bytes\)$/);
+  assert.equal([large?.database, large?.user, large?.code], ['postgres', 'slipway', '01000']);
+  assert.is(next?.message, 'next');
+});
+
+test('a database name with a forged record and line breaks is one record of that name', async () => {
+  const database = 'a\n{"dbname":"one","message":"x"}\n","dbname":"one","';
+  await query(recorded.server, 'select 1', { database }).then(
+    () => assert.unreachable(),
+    () => undefined,
+  );
+  await until(() => logged.some(({ severity }) => severity === 'FATAL'), 'the message');
+  assert.equal(
+    logged.map((record) => record.database),
+    [database],
+  );
+  // A line that continues a message begins with a tab.
+  assert.ok(lines.length > 1 && lines.every((line) => /^\t|^\d{4}-/.test(line)));
+});
+
+test('a flood of messages uses no disk, and dropped ones are not decoded', async () => {
+  const { home, server } = recorded;
+  let dropped = 0;
+  accepts = (database) => {
+    if (database === 'loud') dropped++;
+    return database !== 'loud';
+  };
+  const before = await sizeOf(home.root);
+  const flood = "do $$ begin for i in 1..100000 loop raise warning '%', repeat('x', 300); end loop; end $$";
+  await query(server, flood, { database: 'loud' });
+  await query(server, "do $$ begin raise warning 'quiet'; end $$");
+  await until(() => logged.some(({ message }) => message === 'quiet'), 'the other message');
+  assert.is(dropped, 100_000);
+  assert.equal(
+    logged.map(({ message }) => message),
+    ['quiet'],
+  );
+  // The flood has 70 MB. Sessions write some statistics.
+  const grown = (await sizeOf(home.root)) - before;
+  assert.ok(grown < 20_000_000, `${grown} bytes`);
+});
+
+test('a killed server ends its log with its last message, and the next start logs too', async () => {
+  const home = await temporaryHome();
+  const records: LogRecord[] = [];
+  try {
+    const warn = (server: PostgresServer, text: string) => query(server, `do $$ begin raise warning '${text}'; end $$`);
+    const first = await home.start({ onRecord: (record) => records.push(record) });
+    await warn(first, 'before');
+    process.kill(first.pid, 'SIGKILL');
+    await first.exited;
+    assert.ok(records.some(({ message }) => message === 'before'));
+    const second = await home.start({ onRecord: (record) => records.push(record) });
+    await warn(second, 'after');
+    await second.stop();
+    const warnings = records.filter(({ severity }) => severity === 'WARNING').map(({ message }) => message);
+    assert.equal(warnings, ['before', 'after']);
+    assert.is(records.at(-1)?.message, 'database system is shut down');
+  } finally {
+    await home.remove();
+  }
+});
+
+test('the error of a failed start has the last lines of the log, before and after the collector runs', async () => {
+  const home = await temporaryHome();
+  try {
+    const reasonOf = (settings: Record<string, string>) =>
+      home.start({ settings }).then(String, (error: Error) => error.message);
+    assert.match(
+      await reasonOf({ shared_buffers: 'many' }),
+      /^Postgres ended while starting: .*FATAL: {2}invalid value for parameter "shared_buffers"/s,
+    );
+    await (await home.start()).stop();
+    await rm(path.join(await realpath(home.folder), 'global', 'pg_control'));
+    assert.match(await reasonOf({}), /^Postgres ended while starting: .*pg_control/s);
+  } finally {
+    await home.remove();
+  }
+});
+
+const sizeOf = async (folder: string) =>
+  Number((await promisify(execFile)('du', ['-s', '--block-size=1', folder])).stdout.split('\t')[0]);
+
 const password = 'canary-password';
 
-async function query(server: PostgresServer, sql: string) {
+async function query(server: PostgresServer, sql: string, to: { database?: string } = {}) {
   const client = new pg.Client({
     host: server.socket,
     port: server.port,
     user: 'slipway',
     password,
     database: 'postgres',
+    ...to,
   });
   client.on('error', () => {});
   await client.connect();
@@ -164,14 +294,14 @@ async function temporaryHome() {
   const port = await freePort();
   const folder = path.join(home, 'data');
   const running: PostgresServer[] = [];
-  const start = async (onLog?: (line: string) => void) => {
+  const start = async (options: Partial<PostgresOptions> = {}) => {
     const server = await startPostgres({
       folder,
       socketFolder: path.join(home, 's'),
       port,
       password,
-      settings: { shared_buffers: '32MB' },
-      ...(onLog ? { onLog } : {}),
+      ...options,
+      settings: { shared_buffers: '32MB', ...options.settings },
     });
     running.push(server);
     return server;
@@ -194,7 +324,7 @@ async function temporaryHome() {
     for (const server of running) await server.stop('immediate');
     await rm(home, { recursive: true, force: true });
   };
-  return { folder, start, killKeepingLocks, remove };
+  return { root: home, folder, start, killKeepingLocks, remove };
 }
 
 test.run();

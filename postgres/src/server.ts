@@ -8,6 +8,9 @@ import { type Account, postgresAccount, reachableBinaries, reachableFolder, sock
 import { installedBinaries } from './binaries.js';
 import { parentDeathSignal, spawnGuarded } from './guard.js';
 import { endLeftover, removeStaleLocks } from './leftover.js';
+import { LineSplitter } from './line-splitter.js';
+import { type LogPipes, openLogPipes, passText } from './log-pipes.js';
+import type { LogRecord } from './log-record.js';
 import { syncToDisk } from './sync-to-disk.js';
 
 /**
@@ -32,6 +35,13 @@ export interface PostgresOptions {
   access?: string;
   /** Receives each line of the server's log. */
   onLog?: (line: string) => void;
+  /** Receives each message of the server's log. */
+  onRecord?: (record: LogRecord) => void;
+  /**
+   * Returns false to leave a message of a session in `database` out of the log. The name has the escapes of JSON. It is
+   * called for each message, so that a flood of messages costs little.
+   */
+  accepts?: (database: string) => boolean;
   /** Aborts a start in progress, for example a long recovery. Has no effect on a started server. */
   signal?: AbortSignal;
 }
@@ -106,8 +116,20 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
   if (!(await isInitialised(folder))) await initialise({ binaries, folder, password: options.password, account });
   await refuseOtherMajor(folder, version);
   if (options.access) await writeFile(path.join(folder, 'pg_hba.conf'), options.access);
-  const child = await launch(binaries, folder, options, account);
-  return await untilReady(child, folder, options);
+  const lastLines: string[] = [];
+  const onLine = (line: string) => {
+    lastLines.push(line);
+    if (lastLines.length > LAST_LINES) lastLines.shift();
+    options.onLog?.(line);
+  };
+  const pipes = await openLogPipes(options.socketFolder, account, { ...options, onLine });
+  const child = await launch(binaries, folder, { ...options, logSettings: pipes.settings }, account).catch(
+    (error: Error) => {
+      pipes.close();
+      throw error;
+    },
+  );
+  return await untilReady(child, folder, { ...options, pipes, onLine, lastLines });
 }
 
 /** Makes the cluster in `options.folder` without starting it. */
@@ -205,10 +227,18 @@ async function refuseUsedFolder(folder: string): Promise<void> {
   );
 }
 
-function launch(binaries: string, folder: string, options: PostgresOptions, account: Account | undefined) {
+/** Number of the log's last lines that are the reason of a failed start. */
+const LAST_LINES = 20;
+
+interface Launch extends PostgresOptions {
+  logSettings: Record<string, string>;
+}
+
+function launch(binaries: string, folder: string, options: Launch, account: Account | undefined) {
   const settings = {
     ...SETTINGS,
     ...options.settings,
+    ...options.logSettings,
     listen_addresses: options.listen ?? '127.0.0.1',
     port: String(options.port),
     unix_socket_directories: options.socketFolder,
@@ -222,15 +252,17 @@ function launch(binaries: string, folder: string, options: PostgresOptions, acco
   });
 }
 
-async function untilReady(child: ChildProcess, folder: string, options: PostgresOptions): Promise<PostgresServer> {
-  const lines: string[] = [];
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    for (const line of text.split('\n').filter(Boolean)) {
-      lines.push(line);
-      if (lines.length > 20) lines.shift();
-      options.onLog?.(line);
-    }
-  });
+interface Launched extends PostgresOptions {
+  pipes: LogPipes;
+  onLine(line: string): void;
+  lastLines: readonly string[];
+}
+
+async function untilReady(child: ChildProcess, folder: string, options: Launched): Promise<PostgresServer> {
+  const { pipes, lastLines } = options;
+  // The server writes here until its collector runs.
+  const early = new LineSplitter((line) => passText(line, options));
+  child.stderr?.on('data', (chunk: Buffer) => early.push(chunk)).on('end', () => early.end());
   let ended: string | undefined;
   let swept = Promise.resolve();
   child.on('exit', () => {
@@ -241,9 +273,12 @@ async function untilReady(child: ChildProcess, folder: string, options: Postgres
       ended = reason;
       resolve();
     };
-    child.on('error', (error) => end(error.message));
+    child.on('error', (error) => {
+      pipes.close();
+      end(error.message);
+    });
     // The event 'close' comes after the last lines are read, 'exit' may come before.
-    child.on('close', () => void swept.then(() => end(lines.join('\n'))));
+    child.on('close', () => void swept.then(() => pipes.finish()).then(() => end(lastLines.join('\n'))));
   });
   while (!(await isReady(folder, child.pid))) {
     if (ended !== undefined) throw new Error(`Postgres ended while starting: ${ended}`);
@@ -267,10 +302,13 @@ const IMMEDIATE_PATIENCE_MS = 500;
  * Ends processes that are busy in a query. They notice the end of their postmaster late, and keep its log open until
  * then.
  */
-async function sweep(child: ChildProcess, folder: string, { onLog }: PostgresOptions): Promise<void> {
-  await endLeftover(folder).catch((error: Error) => onLog?.(error.message));
+async function sweep(child: ChildProcess, folder: string, { onLine, pipes }: Launched): Promise<void> {
+  await endLeftover(folder).catch((error: Error) => onLine(error.message));
   // Such processes are found only on Linux.
-  setTimeout(() => child.stderr?.destroy(), LAST_WORDS_MS).unref();
+  setTimeout(() => {
+    child.stderr?.destroy();
+    pipes.close();
+  }, LAST_WORDS_MS).unref();
 }
 
 /** True if the server accepts connections. The postmaster writes its state into the eighth line of its lock file. */
