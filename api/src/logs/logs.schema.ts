@@ -1,10 +1,8 @@
 /** Schemas of the logs of a project's services. */
 import { oneOf } from '@slipway/crds';
+import { LOGGED_SERVICES, SERVICE_LOG_LEVELS } from '@slipway/installation';
 import Type from 'typebox';
 import { Id, Time } from '../http/schema.js';
-
-export const LOGGED_SERVICES = ['auth', 'rest', 'realtime', 'storage', 'functions'] as const;
-export type LoggedService = (typeof LOGGED_SERVICES)[number];
 
 export const ProjectLogPath = Type.Object({
   id: Id('The id of the project.'),
@@ -12,12 +10,10 @@ export const ProjectLogPath = Type.Object({
 });
 export type ProjectLogPath = Type.Static<typeof ProjectLogPath>;
 
-const LEVELS = ['info', 'warn', 'error'] as const;
-
 export const ProjectLogQuery = Type.Object(
   {
     level: Type.Optional(
-      oneOf(LEVELS, { default: 'info', description: 'Returns only lines of this level or a higher one.' }),
+      oneOf(SERVICE_LOG_LEVELS, { default: 'info', description: 'Returns only lines of this level or a higher one.' }),
     ),
     since: Type.Optional(
       Type.String({ format: 'date-time', description: 'Returns only lines of this time or later.' }),

@@ -4,7 +4,7 @@
  */
 import { Inject, Injectable } from '@nestjs/common';
 import { hasOwnMachine, type MachineUnit, typeOf } from '@slipway/crds';
-import { machineFunctionsSocket, SECRETS } from '@slipway/installation';
+import { machineFunctionsSocket, SECRETS, type StoredLog } from '@slipway/installation';
 import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
 import type { Principal } from '../callers/principal.js';
 import { FunctionLogs } from '../functions/function-logs.js';
@@ -19,7 +19,7 @@ import { refuseWithoutDatabase } from '../projects/without-database.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { followLines, type LinePosition } from './line-followers.js';
-import type { LoggedService, ProjectLogLine, ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
+import type { ProjectLogLine, ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
 
 const DEADLINE_MS = 5_000;
 const USUAL_LINES = 100;
@@ -31,7 +31,7 @@ const POLL_MACHINE_MS = 5_000;
 const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 1024 * 1024 };
 
 /** The units of services whose names differ. */
-const UNITS: Readonly<Record<Exclude<LoggedService, 'functions'>, MachineUnit>> = {
+const UNITS: Readonly<Record<StoredLog, MachineUnit>> = {
   auth: 'auth',
   rest: 'postgrest',
   realtime: 'realtime',
@@ -98,7 +98,7 @@ export class LogsService {
       .slice(-limit);
   }
 
-  private async fromDataplane(ref: string, service: LoggedService, query: ProjectLogQuery): Promise<ProjectLogLine[]> {
+  private async fromDataplane(ref: string, service: StoredLog, query: ProjectLogQuery): Promise<ProjectLogLine[]> {
     const { projectLogsSocket: socketPath } = this.settings;
     if (!socketPath) throw new Problem('unavailable', 'This installation keeps no logs for owners yet.');
     const { level = 'info', since, limit = USUAL_LINES } = query;

@@ -2,10 +2,11 @@
  * Logs requests that were not served: rejections of a key or token by the gateway or a service, which may be an attack,
  * and failures. Lines are throttled per second.
  */
+import { isStoredLog, type ServiceLogLevel } from '@slipway/installation';
 import { LogThrottle } from '@slipway/program';
 import type { Logger } from 'pino';
 import type { Decision } from '../identity/credentials.js';
-import { type Facts, isLogged, type Level, type OwnerLog } from '../logs/owner-log.js';
+import type { Facts, OwnerLog } from '../logs/owner-log.js';
 import type { ServiceAddress } from './address.js';
 
 /** Maximum length of a logged path, because callers choose the path. */
@@ -84,8 +85,12 @@ export class AttemptLog {
     this.#failed.close();
   }
 
-  #writeForOwner({ ref, place, method, requestId }: Attempt, level: Level, { message, facts }: OwnerWords): void {
-    if (!this.owner || !isLogged(place.service)) return;
+  #writeForOwner(
+    { ref, place, method, requestId }: Attempt,
+    level: ServiceLogLevel,
+    { message, facts }: OwnerWords,
+  ): void {
+    if (!this.owner || !isStoredLog(place.service)) return;
     const request = { method, path: place.path.slice(0, MAX_PATH_LENGTH), request_id: requestId };
     this.owner.write(ref, place.service, { level, message, facts: { ...request, ...facts } });
   }

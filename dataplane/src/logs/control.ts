@@ -4,9 +4,9 @@
  */
 import { chmod } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { isStoredLog, SERVICE_LOG_LEVELS } from '@slipway/installation';
 import { listen } from '@slipway/program';
 import type { Logger } from 'pino';
-import { isLogged, LEVELS, type Level } from './owner-log.js';
 import type { ProjectLogs } from './project-logs.js';
 
 const MOST_LINES = 1_000;
@@ -29,10 +29,10 @@ export async function startLogsControl(socket: string, logs: ProjectLogs, log: L
 async function linesFor(logs: ProjectLogs, { url = '/', method }: IncomingMessage) {
   const { pathname, searchParams } = new URL(url, 'http://control');
   const [ref = '', service = ''] = pathname.split('/').slice(1);
-  if (method !== 'GET' || !isLogged(service)) return undefined;
-  const level = searchParams.get('level') as Level | null;
+  if (method !== 'GET' || !isStoredLog(service)) return undefined;
+  const level = searchParams.get('level');
   return logs.read(ref, service, {
-    level: level && LEVELS.includes(level) ? level : undefined,
+    level: SERVICE_LOG_LEVELS.find((name) => name === level),
     since: Number(searchParams.get('since') ?? 0) || 0,
     limit: Math.min(Number(searchParams.get('limit') ?? 100) || 100, MOST_LINES),
   });

@@ -1,17 +1,7 @@
 /**
  * Lines about a project's services for its owner. Services and the gateway write them; `project-logs.ts` stores them.
  */
-import type { ProjectService } from '@slipway/crds';
-
-export const LEVELS = ['info', 'warn', 'error'] as const;
-export type Level = (typeof LEVELS)[number];
-
-/** Services whose lines are stored here. Functions have logs of their own. */
-export const LOGGED_SERVICES = ['auth', 'rest', 'realtime', 'storage'] as const satisfies readonly ProjectService[];
-export type LoggedService = (typeof LOGGED_SERVICES)[number];
-
-export const isLogged = (service: string): service is LoggedService =>
-  (LOGGED_SERVICES as readonly string[]).includes(service);
+import type { ServiceLogLevel, StoredLog } from '@slipway/installation';
 
 /**
  * Facts of a line. The owner reads them, so none may be a secret, a query, a header, a body, or text of an error that
@@ -20,7 +10,7 @@ export const isLogged = (service: string): service is LoggedService =>
 export type Facts = Readonly<Record<string, string | number | undefined>>;
 
 export interface Written {
-  level: Level;
+  level: ServiceLogLevel;
   /** Words of ours, without values. */
   message: string;
   facts?: Facts;
@@ -28,5 +18,5 @@ export interface Written {
 
 export interface OwnerLog {
   /** Never throws, and does not wait. Lines of a project above a rate are counted instead. */
-  write(ref: string, service: LoggedService, line: Written): void;
+  write(ref: string, service: StoredLog, line: Written): void;
 }

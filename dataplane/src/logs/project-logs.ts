@@ -5,10 +5,11 @@
  */
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { SERVICE_LOG_LEVELS as LEVELS, type ServiceLogLevel, type StoredLog } from '@slipway/installation';
 import { LogThrottle, parseJson } from '@slipway/program';
 import type { Logger } from 'pino';
 import { Journal } from './journal.js';
-import { LEVELS, type Level, type LoggedService, type OwnerLog, type Written } from './owner-log.js';
+import type { OwnerLog, Written } from './owner-log.js';
 
 export interface ProjectLogsOptions {
   /** Undefined: lines are in memory alone, as on a pod without a disk. */
@@ -22,7 +23,7 @@ export interface ProjectLogsOptions {
 }
 
 export interface LogQuery {
-  level?: Level | undefined;
+  level?: ServiceLogLevel | undefined;
   /** Milliseconds since 1970. */
   since?: number | undefined;
   limit: number;
@@ -30,7 +31,7 @@ export interface LogQuery {
 
 export interface OwnerLine extends Record<string, unknown> {
   time: string;
-  level: Level;
+  level: ServiceLogLevel;
   message: string;
 }
 
@@ -58,12 +59,12 @@ export class ProjectLogs implements OwnerLog {
     this.#sweep = setInterval(() => void this.sweep(), SWEEP_MS).unref();
   }
 
-  write(ref: string, service: LoggedService, line: Written): void {
+  write(ref: string, service: StoredLog, line: Written): void {
     if (this.#throttle.take(`${ref} ${service}`)) this.#add(ref, service, line);
   }
 
   /** Returns the newest lines, oldest first. Undefined: there is no such project. */
-  async read(ref: string, service: LoggedService, { level = 'info', since = 0, limit }: LogQuery) {
+  async read(ref: string, service: StoredLog, { level = 'info', since = 0, limit }: LogQuery) {
     const uid = this.options.uidOf(ref);
     if (uid === undefined) return undefined;
     const from = Math.max(since, this.#now().getTime() - MOST_AGE_MS);
@@ -107,10 +108,10 @@ export class ProjectLogs implements OwnerLog {
     const [ref = '', service = ''] = key.split(' ');
     if (service === '') return;
     const facts = { left_out: count };
-    this.#add(ref, service as LoggedService, { level: 'warn', message: 'more lines in this second', facts });
+    this.#add(ref, service as StoredLog, { level: 'warn', message: 'more lines in this second', facts });
   }
 
-  #add(ref: string, service: LoggedService, { level, message, facts = {} }: Written): void {
+  #add(ref: string, service: StoredLog, { level, message, facts = {} }: Written): void {
     const uid = this.options.uidOf(ref);
     if (uid === undefined) return;
     const shown = Object.entries(facts).map(([name, fact]) => [
@@ -136,7 +137,7 @@ export class ProjectLogs implements OwnerLog {
     this.#evict();
   }
 
-  #journal(uid: string, service: LoggedService): Journal {
+  #journal(uid: string, service: StoredLog): Journal {
     const { folder } = this.options;
     const key = `${uid}/${service}`;
     const known = this.#journals.get(key);

@@ -4,7 +4,14 @@
  * level and message without secrets. Pure, and linear in the length of the text.
  */
 import type { MachineUnit } from '@slipway/crds';
-import type { UnitLogLevel, UnitLogLine } from '@slipway/installation';
+import {
+  printable,
+  REDACTED,
+  type UnitLogLevel,
+  type UnitLogLine,
+  withoutSecrets,
+  withoutStatement,
+} from '@slipway/installation';
 import { type JsonBound, parseJson } from '@slipway/program';
 
 /** One entry of the journal. */
@@ -16,7 +23,6 @@ export interface JournalEntry {
   message: string;
 }
 
-const REDACTED = '[redacted]';
 /** Characters of a message. The API shows less, but must find a secret that is at the end. */
 const MOST_OF_MESSAGE = 8 * 1024;
 const LINE: JsonBound = { bytes: 64 * 1024, depth: 20, values: 1_000 };
@@ -98,9 +104,6 @@ const POSTGRES_LEVELS: Readonly<Record<string, UnitLogLevel>> = {
 };
 /** A statement may set a password, and details quote rows. */
 const HIDDEN = new Set(['STATEMENT', 'QUERY', 'DETAIL', 'CONTEXT', 'LOCATION', 'BACKTRACE']);
-/** Messages of log_statement and of log_min_duration_statement, which the project's owner can set. */
-const LOGGED_STATEMENT = /^((?:duration: [\d.]+ ms {1,3})?(?:statement|(?:parse|bind|execute) [^\s:]{1,80}):)[\s\S]*$/;
-
 /**
  * A line without a prefix continues the one before it. The first ones are dropped: they may be of a statement whose
  * beginning was not read. A hint has the level of its message.
@@ -120,33 +123,8 @@ function postgresLines(entries: readonly JournalEntry[]): UnitLogLine[] {
     if (name !== 'HINT') level = POSTGRES_LEVELS[name] ?? (name.startsWith('DEBUG') ? 'debug' : 'info');
     found.push({ time, level, parts: [`${name}: ${message.slice(start.length)}`] });
   }
-  return found.map(({ time, level: severity, parts }) => shown(time, severity, withoutStatement(parts.join('\n'))));
+  return found.map(({ time, level: severity, parts }) => shown(time, severity, redacted(parts.join('\n'))));
 }
 
-const withoutStatement = (message: string): string =>
-  message.startsWith('LOG: ') ? `LOG: ${message.slice(5).replace(LOGGED_STATEMENT, `$1 ${REDACTED}`)}` : message;
-
-/** Control characters are unsafe in terminals. */
-const printable = (text: string): string =>
-  text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, ' ');
-
-const NAMES = 'api[-_]?key|(?:access|refresh|id)?[-_]?token|passw(?:or)?d|secret|authorization|signature';
-const NAMED = new RegExp(`((?:${NAMES})["']?\\s{0,3}[=:]\\s{0,3}["']?(?:(?:Bearer|Basic)\\s{1,3})?)[^\\s"'&,;]+`, 'gi');
-const BEARER = /\b((?:Bearer|Basic)\s{1,3})[^\s"',;]+/gi;
-
-/** Hides what looks like a secret. The services log none, but clients put keys into addresses and messages. */
-export const withoutSecrets = (text: string): string =>
-  text
-    .replaceAll(NAMED, `$1${REDACTED}`)
-    .replaceAll(BEARER, `$1${REDACTED}`)
-    .replaceAll(/[\w.-]{20,}/g, (word) => (isJwt(word) ? REDACTED : word))
-    .replaceAll(/[^\s"'<>]+/g, withoutCredentials);
-
-const isJwt = (word: string): boolean => word.includes('eyJ') && word.split('.').length >= 3;
-
-/** `postgresql://role:password@host`. */
-function withoutCredentials(word: string): string {
-  const scheme = word.indexOf('://');
-  const at = word.lastIndexOf('@');
-  return scheme < 0 || at < scheme ? word : `${word.slice(0, scheme + 3)}${REDACTED}${word.slice(at)}`;
-}
+const redacted = (message: string): string =>
+  message.startsWith('LOG: ') ? `LOG: ${withoutStatement(message.slice(5))}` : message;
