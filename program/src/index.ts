@@ -44,5 +44,6 @@ export {
   type SettingForm,
   settingOf,
 } from './settings.js';
+export { type WebhookMessage, webhookHeaders } from './standard-webhook.js';
 export { type Rate, TokenBucket, TokenBuckets } from './token-bucket.js';
 export { HANG_MS, HUNG_EXIT_CODE, startWatchdog, underWay } from './watchdog.js';

@@ -2,10 +2,10 @@
  * Calls a hook that is a server: sends one signed POST (https://www.standardwebhooks.com), and repeats it only if the
  * server requests this.
  */
-import { createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { HookTarget } from '@slipway/installation/auth-settings.js';
-import { parseJson, readBounded } from '@slipway/program';
+import { parseJson, readBounded, webhookHeaders } from '@slipway/program';
 import type { Outbound } from '@slipway/program/outbound.js';
 import { AuthError } from '../errors.js';
 import type { HookOutput } from './invoke.js';
@@ -44,7 +44,6 @@ async function send(
   { id, body }: { id: string; body: string },
   signal: AbortSignal,
 ): Promise<Response> {
-  const timestamp = String(Math.floor(Date.now() / 1000));
   try {
     return await outbound.fetch(url, {
       method: 'POST',
@@ -52,21 +51,13 @@ async function send(
       redirect: 'error',
       signal,
       body,
-      headers: {
-        'content-type': 'application/json',
-        'webhook-id': id,
-        'webhook-timestamp': timestamp,
-        'webhook-signature': secrets.map((secret) => signature(secret, id, timestamp, body)).join(' '),
-      },
+      headers: webhookHeaders({ id, at: new Date(), body }, secrets),
     });
   } catch (cause) {
     if (signal.aborted) throw timeout();
     throw new AuthError(500, 'unexpected_failure', 'Failed to reach hook', { cause });
   }
 }
-
-const signature = (secret: Buffer, id: string, timestamp: string, body: string) =>
-  `v1,${createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
 
 const timeout = () =>
   new AuthError(422, 'hook_timeout', `Failed to reach hook within maximum time of ${TIMEOUT_MS / 1000} seconds`);
