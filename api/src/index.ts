@@ -34,6 +34,8 @@ import { ProjectCache } from './kubernetes/project-cache.js';
 import { LogsModule } from './logs/logs.module.js';
 import { MailModule } from './mail/mail.module.js';
 import { McpModule } from './mcp/mcp.module.js';
+import { NotificationsModule } from './notifications/notifications.module.js';
+import { OutboxModule } from './outbox/outbox.module.js';
 import { type Platform, PlatformModule } from './platform.js';
 import { ProjectsModule } from './projects/projects.module.js';
 import { QueryModule } from './query/query.module.js';
@@ -82,6 +84,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
   const socket = socketPath(settings.listen);
   const features = [
     MailModule,
+    OutboxModule,
     AccessModule,
     AccountsModule,
     TokensModule,
@@ -92,6 +95,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     LogsModule,
     FunctionsModule,
     DeploysModule,
+    NotificationsModule,
     McpModule,
     DiscoveryModule,
     HealthModule,

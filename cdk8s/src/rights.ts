@@ -83,7 +83,7 @@ const api: Rights = {
   cluster: [
     may(GROUP, ['projects'], [...READ, 'create', 'patch', 'delete']),
     may(GROUP, ['edgefunctions'], [...READ, 'create', 'patch', 'delete']),
-    may(GROUP, ['builds'], ['get', 'list', 'create', 'patch']),
+    may(GROUP, ['builds'], ['get', 'list', 'watch', 'create', 'patch']),
     // The ticket of a build is deleted once its credentials were read.
     may(GROUP, ['builds/status'], ['patch']),
     may(CORE, ['configmaps'], ['list']),

@@ -1,6 +1,6 @@
 /**
- * Enforces which folder may import which, as the table in docs/architecture.md says. Tests may use a real Postgres and
- * a real Kubernetes API.
+ * Enforces which folder may import which, as the table in docs/architecture.md says. Tests may use a real Postgres, a
+ * real Kubernetes API and certificates of their own making.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -93,7 +93,7 @@ const sourcesOf = (folder: string): [file: string, text: string][] =>
 function forbiddenImports(folder: string, allowed: string[]): string[] {
   return sourcesOf(folder).flatMap(([file, text]) => {
     const mine = FOR_TESTS.test(file)
-      ? [...allowed, 'testing', 'crds', 'postgres', 'apiserver', 'kubernetes']
+      ? [...allowed, 'testing', 'crds', 'postgres', 'apiserver', 'kubernetes', 'certificates']
       : allowed;
     return importsOf(text)
       .filter((name) => isForbidden(name, path.dirname(file), mine))

@@ -4,7 +4,6 @@ import { accountOf } from '../callers/account.js';
 import type { User } from '../callers/user.entity.js';
 import { Problem } from '../http/problem.js';
 import { AccountMail } from '../mail/account-mail.js';
-import { letters } from '../mail/letters.js';
 import { type Login, type Session } from './account.schema.js';
 import type { Origin } from './origin.js';
 import { Passwords } from './passwords.js';
@@ -62,8 +61,7 @@ export class AccountsService {
     const expiresAt = new Date((Math.floor(Date.now() / 1000) + SESSION_HOURS * 3600) * 1000);
     const id = await this.sessions.add(user, from, expiresAt);
     if (id === undefined) throw wrongCredentials();
-    if (await this.sessions.noteNetwork(user.id, from.network))
-      this.mail.post(user.email, letters.signIn(this.mail.publicUrl, from.network, from.userAgent));
+    await this.sessions.noteNetwork(user.id, id, from);
     return { ...(await this.tokens.issue(user.id, { id, expiresAt })), user: accountOf(user) };
   }
 }

@@ -1,7 +1,8 @@
 /** Sessions of accounts, one for each user token, and the networks that accounts signed in from. */
-import { MikroORM } from '@mikro-orm/postgresql';
+import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import { User } from '../callers/user.entity.js';
+import { Outbox } from '../outbox/outbox.js';
 import type { Origin } from './origin.js';
 import { Session } from './session.entity.js';
 
@@ -22,7 +23,10 @@ export interface SignInAccount {
 
 @Injectable()
 export class SessionsRepository {
-  constructor(private readonly orm: MikroORM) {}
+  constructor(
+    private readonly orm: MikroORM,
+    private readonly outbox: Outbox,
+  ) {}
 
   async byEmail(email: string, network: string): Promise<SignInAccount | undefined> {
     const em = this.orm.em.fork();
@@ -76,9 +80,21 @@ export class SessionsRepository {
     return (await this.orm.em.fork().nativeDelete(Session, { id, user: userId })) > 0;
   }
 
-  /** Records a sign-in. Returns true if the account signed in before, but never from this network. */
-  async noteNetwork(userId: number, network: string): Promise<boolean> {
-    const em = this.orm.em.fork();
+  /**
+   * Records a sign-in. If the account signed in before, but never from this network, the event is added in the same
+   * transaction.
+   */
+  async noteNetwork(userId: number, sessionId: number, { network, userAgent }: Origin): Promise<void> {
+    const isNew = await this.orm.em.fork().transactional(async (em) => {
+      if (!(await this.addNetwork(em, userId, network))) return false;
+      const data = { network, user_agent: userAgent };
+      const key = `session-${sessionId}/new-network`;
+      return this.outbox.addForAccount(em, userId, { key, type: 'account.signed_in', at: new Date(), data });
+    });
+    if (isNew) this.outbox.announce();
+  }
+
+  private async addNetwork(em: EntityManager, userId: number, network: string): Promise<boolean> {
     const [row] = (await em.execute(
       `with before as (select network from platform.sign_in_networks where user_id = ?),
        noted as (

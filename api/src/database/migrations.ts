@@ -230,6 +230,90 @@ class Machines extends Migration {
   }
 }
 
+/** Channels of notifications, the outbox, and what is known of each project's health and quotas. */
+class Notifications extends Migration {
+  override up() {
+    this.addSql(`
+      create table platform.notification_channels (
+        id integer generated always as identity primary key,
+        project_id integer references platform.projects on delete cascade,
+        -- Of a channel for events of an account.
+        user_id integer references platform.users on delete cascade,
+        kind text not null check (kind in ('mail', 'slack', 'webhook')),
+        -- The members of a webhook; the secrets are encrypted.
+        url text,
+        events text[],
+        secret text,
+        former_secret text,
+        former_until timestamptz,
+        created_at timestamptz not null default now(),
+        -- Failed attempts in a row.
+        failures integer not null default 0,
+        failing_since timestamptz,
+        last_error text,
+        paused_until timestamptz,
+        disabled_at timestamptz,
+        -- The process that delivers on this channel now.
+        lease uuid,
+        leased_until timestamptz,
+        check ((project_id is null) <> (user_id is null))
+      )`);
+    this.addSql(`create unique index on platform.notification_channels (project_id, kind)
+      where kind <> 'webhook' and project_id is not null`);
+    this.addSql('create unique index on platform.notification_channels (user_id) where user_id is not null');
+    this.addSql(`
+      create table platform.notification_events (
+        id uuid primary key,
+        -- Names the object and its transition.
+        key text not null unique,
+        project_id integer references platform.projects on delete cascade,
+        user_id integer references platform.users on delete cascade,
+        type text not null,
+        data json not null,
+        occurred_at timestamptz not null,
+        created_at timestamptz not null
+      )`);
+    this.addSql('create index on platform.notification_events (project_id)');
+    this.addSql('create index on platform.notification_events (user_id)');
+    this.addSql('create index on platform.notification_events (created_at)');
+    this.addSql(`
+      create table platform.notification_deliveries (
+        id bigint generated always as identity primary key,
+        event_id uuid not null references platform.notification_events on delete cascade,
+        channel_id integer not null references platform.notification_channels on delete cascade,
+        status text not null default 'pending' check (status in ('pending', 'delivered', 'failed', 'skipped')),
+        attempts smallint not null default 0,
+        next_at timestamptz not null,
+        -- An object for each attempt.
+        history jsonb not null default '[]',
+        unique (event_id, channel_id)
+      )`);
+    this.addSql('create index on platform.notification_deliveries (channel_id, id)');
+    this.addSql(`create index on platform.notification_deliveries (channel_id, next_at, id)
+      where status = 'pending'`);
+    this.addSql(`
+      create table platform.project_health (
+        project_id integer primary key references platform.projects on delete cascade,
+        state text not null,
+        -- When the project got into this state.
+        since timestamptz not null default now(),
+        -- The owner was notified that the project was healthy for the first time.
+        announced boolean not null default false,
+        -- When a short failure began that nobody was notified of.
+        flapped_at timestamptz,
+        -- When the state is to be looked at again although the project does not change.
+        look_at timestamptz,
+        -- The time in the status that was observed last.
+        observed_at timestamptz,
+        -- Level of each quota, and when the owner was notified of each level.
+        quotas jsonb not null default '{}'
+      )`);
+    this.addSql('create index on platform.project_health (look_at) where look_at is not null');
+    // The state of existing projects is recorded without a notification.
+    this.addSql(`insert into platform.project_health (project_id, state) select id, 'unknown' from platform.projects`);
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
@@ -241,4 +325,5 @@ export const migrations = [
   { name: '0008_lost_projects', class: LostProjects },
   { name: '0009_sign_in_codes', class: SignInCodes },
   { name: '0010_machines', class: Machines },
+  { name: '0011_notifications', class: Notifications },
 ];

@@ -16,6 +16,8 @@ export const SCOPES = {
     "change the settings of a project's auth and REST, which decide who can sign in, which keys sign tokens " +
     'and which schemas are exposed',
   'logs:read': 'read the logs of a project’s services and functions',
+  'notifications:read': 'list webhooks, and what was delivered on the channels of notifications',
+  'notifications:write': 'create and delete webhooks, replace their secrets, and send test notifications',
   'functions:read': 'list and read edge functions, their versions and logs',
   'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
   'builds:read': 'list and read the builds of sites, and their logs',

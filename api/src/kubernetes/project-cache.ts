@@ -13,13 +13,14 @@ export class ProjectCache {
   readonly #informer: Informer<SeenProject>;
   readonly #listeners = new Set<() => void>();
   readonly #waiting = new Set<(ref: string) => void>();
+  readonly #observers = new Set<(ref: string) => void>();
 
   constructor(client: KubeClient, log: Logger) {
     this.#informer = new Informer({ client, resource: 'projects', path: PROJECTS, keep: lean, log });
     this.#informer.onChange((change) => {
       if (isOfSpec(change)) this.announce();
       const { name } = (change.after ?? change.before)?.metadata ?? {};
-      for (const look of name === undefined ? [] : this.#waiting) look(name as string);
+      for (const look of name === undefined ? [] : [...this.#waiting, ...this.#observers]) look(name as string);
     });
   }
 
@@ -48,6 +49,11 @@ export class ProjectCache {
   /** Calls `listener` when a Project is added or deleted, or its spec changes. */
   onChange(listener: () => void): void {
     this.#listeners.add(listener);
+  }
+
+  /** Calls `observer` with the ref of each Project that changes in any way. */
+  observe(observer: (ref: string) => void): void {
+    this.#observers.add(observer);
   }
 
   /**

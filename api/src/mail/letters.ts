@@ -8,9 +8,6 @@ export interface Letter {
 /** Shortens `value` to one line: the names of tokens and clients are hostile input. */
 const quoted = (value: string) => JSON.stringify(value.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ').slice(0, 200));
 const paragraphs = (...lines: string[]) => `${lines.join('\n\n')}\n`;
-const IF_NOT_YOU =
-  'If this was not you: change your password (POST /auth/password), end the sessions (DELETE /auth/sessions/{id}) ' +
-  'and revoke the token (DELETE /tokens/{id}).';
 
 export const letters = {
   verify: (platform: string, link: string): Letter => ({
@@ -43,22 +40,6 @@ export const letters = {
       `You may register an account with this address at ${platform}.`,
       `Send this code as "code" with POST /auth/register. It works once:\n${code}`,
       'If you do not want an account, do nothing.',
-    ),
-  }),
-  signIn: (platform: string, network: string, userAgent: string): Letter => ({
-    subject: 'Sign-in from a new network',
-    text: paragraphs(
-      `Your account at ${platform} was signed in to from a network that it had not used before: ` +
-        `${quoted(network)}, by ${quoted(userAgent)}.`,
-      IF_NOT_YOU,
-    ),
-  }),
-  token: (platform: string, name: string, scopes: readonly string[]): Letter => ({
-    subject: 'New personal access token',
-    text: paragraphs(
-      `A personal access token was created for your account at ${platform}: ` +
-        `${quoted(name)}, with the scopes ${scopes.join(', ')}.`,
-      IF_NOT_YOU,
     ),
   }),
   password: (platform: string): Letter => ({

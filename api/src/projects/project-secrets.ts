@@ -152,6 +152,14 @@ export class SecretsOfProjects {
     );
   }
 
+  /** Returns the URL of the Slack webhook, if the Project names the Secret that this program writes. */
+  async slackWebhook({ metadata, spec }: SeenProject): Promise<string | undefined> {
+    const named = spec.notifications?.slackWebhookSecretRef;
+    if (named?.name !== SECRETS.notifications.name) return undefined;
+    const content = await this.kubernetes.getSecret(metadata.name, named.name);
+    return content?.[named.key ?? SECRETS.notifications.slackWebhook];
+  }
+
   putSlackWebhook(project: SeenProject, url: string): Promise<void> {
     return this.put(project, SECRETS.notifications.name, { [SECRETS.notifications.slackWebhook]: url });
   }

@@ -14,6 +14,7 @@ import { delayOf } from '@slipway/program';
 import type { Logger } from 'pino';
 import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
+import { Outbox } from '../outbox/outbox.js';
 import { LOG } from '../settings/injected.js';
 import { runQuery } from '../sql/query-connection.js';
 import { ProjectOwnersRepository } from './project-owners.repository.js';
@@ -47,6 +48,7 @@ export class ProjectTransfers {
     private readonly kubernetes: Kubernetes,
     private readonly cache: ProjectCache,
     private readonly secrets: SecretsOfProjects,
+    private readonly outbox: Outbox,
     @Inject(LOG) private readonly log: Logger,
   ) {}
 
@@ -66,26 +68,27 @@ export class ProjectTransfers {
   private async begin(row: ProjectRow, project: SeenProject, number: number): Promise<void> {
     const rotation = { jwtSecret: number, databasePasswords: number };
     // The operator does not rotate a JWT secret that the former owner brought, so it is replaced.
-    if (!(await this.replaceOwnersSecrets(project, { rotation, jwtSecretRef: null }))) return;
+    if (!(await this.replaceOwnersSecrets(row, project, { rotation, jwtSecretRef: null }))) return;
     await this.owners.setRotationStep(row.id, 2);
     this.log.info({ ref: row.ref, rotation: number }, 'rotation of a transferred project begun');
   }
 
   private async transferWithoutDatabase(row: ProjectRow, project: SeenProject): Promise<void> {
-    if (!(await this.replaceOwnersSecrets(project, {}))) return;
+    if (!(await this.replaceOwnersSecrets(row, project, {}))) return;
     await this.owners.endRotation(row.id);
     this.log.info({ ref: row.ref }, 'secrets of a transferred project replaced');
   }
 
   /**
-   * Patches the spec, removes the secrets for the former owner's git host and Slack and the signing keys of auth, which
-   * the former owner knows, and changes the webhook secret.
+   * Patches the spec, removes the secrets for the former owner's git host and Slack, the webhooks of the former owner
+   * and the signing keys of auth, which the former owner knows, and changes the webhook secret.
    * Returns false if the Project was deleted. After a crash, all of it is repeated.
    */
-  private async replaceOwnersSecrets(project: SeenProject, spec: object): Promise<boolean> {
+  private async replaceOwnersSecrets(row: ProjectRow, project: SeenProject, spec: object): Promise<boolean> {
     if (!(await this.patch(project, { ...spec, ...withoutOwnersSecrets(project) }))) return false;
     await this.secrets.remove(project, SECRETS.git.name);
     await this.secrets.remove(project, SECRETS.notifications.name);
+    await this.outbox.removeReceivers(row.id);
     await this.secrets.removeSigningKeys(project);
     await this.secrets.changeWebhookSecret(project, randomBytes(32).toString('base64url'));
     return true;

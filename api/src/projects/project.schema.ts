@@ -136,11 +136,14 @@ export const ProjectChange = Type.Object(
     ),
     env_vars: Type.Optional(EnvVars),
     email_notifications: Type.Optional(
-      Nullable(Type.Boolean(), { description: 'Mail the owner when a deploy succeeds or fails; null: no.' }),
+      Nullable(Type.Boolean(), {
+        description:
+          'Mail the owner about deploys, health and quotas, if the address of the owner is verified; null: no.',
+      }),
     ),
     slack_webhook: Type.Optional(
       Nullable(Type.String({ maxLength: 2048, pattern: '^https://[A-Za-z0-9][^\\s\\u0000-\\u001f]*$' }), {
-        description: 'The Slack webhook that gets notices of deploys; null removes it.',
+        description: 'The Slack webhook that gets notices of deploys, health and quotas; null removes it.',
         examples: ['https://hooks.slack.com/services/T0/B0/x'],
       }),
     ),
@@ -226,7 +229,7 @@ const summary = {
   previews: Type.Boolean({ description: 'Whether pushes to other branches build previews.' }),
   install_command: Type.String({ description: 'Installs the dependencies.' }),
   production_branch: Type.String({ description: 'The branch that is deployed.' }),
-  email_notifications: Type.Boolean({ description: 'Whether the owner gets mails about deploys.' }),
+  email_notifications: Type.Boolean({ description: 'Whether the owner gets mails about deploys, health and quotas.' }),
   mcp_writes: Type.Boolean({ description: 'Whether the tools of MCP may change data.' }),
   forms_enabled: Type.Boolean({ description: 'Whether the hosted site accepts form posts.' }),
   health_check_path: Nullable(Type.String(), {

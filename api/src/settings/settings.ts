@@ -20,6 +20,8 @@ import {
   logLevelOf,
   METRICS_FORM,
   optionalSettingOf,
+  type Reach,
+  readReach,
   type SettingForm,
   settingOf,
 } from '@slipway/program';
@@ -57,6 +59,10 @@ export interface ApiSettings extends Installation {
   newRef?: (() => string) | undefined;
   /** Milliseconds for which a restart of a machine's service waits for the operator, for tests. Default: a minute. */
   restartTimeoutMs?: number | undefined;
+  /** The clock of notifications, for tests. */
+  now?: (() => Date) | undefined;
+  /** Networks that addresses of tenants may reach. Undefined: the internet alone. */
+  reach?: Reach | undefined;
   logLevel: string;
 }
 
@@ -116,6 +122,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     metricsListen: optionalSettingOf(environment, 'SLIPWAY_METRICS_LISTEN', METRICS_FORM),
     accounts: accountSettings(environment, installation),
     requestLimits: requestLimits(environment, installation),
+    reach: readReach(environment),
     logLevel: logLevelOf(environment),
   };
   expectMailForDomains(settings);

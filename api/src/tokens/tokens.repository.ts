@@ -2,6 +2,7 @@ import { ForeignKeyConstraintViolationException, MikroORM } from '@mikro-orm/pos
 import { Injectable } from '@nestjs/common';
 import { SessionsRepository } from '../accounts/sessions.repository.js';
 import { User } from '../callers/user.entity.js';
+import { Outbox } from '../outbox/outbox.js';
 import { Token } from './token.entity.js';
 
 export type TokenFields = Pick<Token, 'name' | 'hash' | 'hint' | 'scopes'> & {
@@ -21,6 +22,7 @@ export class TokensRepository {
   constructor(
     private readonly orm: MikroORM,
     private readonly sessions: SessionsRepository,
+    private readonly outbox: Outbox,
   ) {}
 
   /**
@@ -36,6 +38,14 @@ export class TokensRepository {
         if ((await em.count(Token, { user: userId })) >= limit) return 'too many';
         const token = em.create(Token, { ...fields, user: em.getReference(User, userId), createdAt: new Date() });
         await em.flush();
+        const data = { name: token.name, scopes: token.scopes };
+        const event = {
+          key: `token-${token.id}/created`,
+          type: 'account.token_created',
+          at: token.createdAt,
+          data,
+        } as const;
+        await this.outbox.addForAccount(em, userId, event);
         return token;
       });
     } catch (error) {

@@ -5,8 +5,7 @@ import type { Logger } from 'pino';
 import { accountPart, type Principal } from '../callers/principal.js';
 import { invalid, missing, Problem } from '../http/problem.js';
 import { type Scope, withoutAdministration } from '../http/scopes.js';
-import { AccountMail } from '../mail/account-mail.js';
-import { letters } from '../mail/letters.js';
+import { Outbox } from '../outbox/outbox.js';
 import { LOG } from '../settings/injected.js';
 import type { Token } from './token.entity.js';
 import { type CreatedToken, type ListedToken, listed, type NewToken } from './token.schema.js';
@@ -26,7 +25,7 @@ export class TokensService {
 
   constructor(
     private readonly tokens: TokensRepository,
-    private readonly mail: AccountMail,
+    private readonly outbox: Outbox,
     @Inject(LOG) private readonly log: Logger,
   ) {}
 
@@ -55,7 +54,7 @@ export class TokensService {
     );
     if (token === 'too many') throw tooMany();
     if (!token) throw revokedMeanwhile();
-    this.mail.post(caller.user.email, letters.token(this.mail.publicUrl, token.name, token.scopes));
+    this.outbox.announce();
     return { ...listed(token), token: value };
   }
 
