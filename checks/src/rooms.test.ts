@@ -14,7 +14,7 @@ const SERVICES = ['auth', 'rest', 'realtime', 'storage', 'functions', 'hosting']
 const ROOMS: Record<string, Record<string, string[]>> = {
   dataplane: {
     bounds: [],
-    logs: [],
+    logs: ['http'],
     http: ['bounds'],
     sql: ['bounds'],
     projects: ['sql'],

@@ -1,12 +1,13 @@
 /** Changes settings of auth and REST over the management API, and checks their effect at the project's URL. */
 import { startMailbox } from '@slipway/api/mail/mailbox.testing.js';
 import { until } from '@slipway/testing';
+import pg from 'pg';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
 
-type Lines = { items: { message: string; reason?: string }[] };
+type Lines = { items: Record<'message' | 'level' | 'reason' | 'code' | 'role', string | undefined>[] };
 
 let platform: RunningPlatform;
 let person: Management;
@@ -105,6 +106,41 @@ test('a test mail arrives at once after the settings, and a wrong password is ex
     });
     await mailbox.close();
   }
+});
+
+test('errors of a database are in the log of its project alone, without statements and details', async () => {
+  const neighbour = await person.untilHealthy((await person.createProject('neighbour')).id);
+  const linesOf = async (id: number) =>
+    ((await person.call('GET', `/projects/${id}/logs/postgres`)).body as Lines).items;
+  const session = new pg.Client({ connectionString: project.db_url });
+  await session.connect();
+  try {
+    await session.query("do $$ begin raise warning 'about % rows', 7; end $$");
+    await session.query("alter role nobody_here password 'canary-in-a-statement'").catch(() => undefined);
+    await session.query('create table once (secret text primary key)');
+    const insert = "insert into once values ('canary-in-a-detail')";
+    await session.query(insert);
+    await session.query(insert).catch(() => undefined);
+  } finally {
+    await session.end();
+  }
+  assert.is((await fetched('/rest/v1/rpc/none_such?select=canary-in-a-query')).status, 404);
+  const stranger = new pg.Client({ connectionString: project.db_url.replace(/:[^:@]+@/, ':canary-password@') });
+  await stranger.connect().catch(() => undefined);
+  const lines = await until(
+    () => linesOf(project.id),
+    (found) => found.some(({ message }) => message?.startsWith('password authentication failed')),
+  );
+  const shown = lines.map(({ level, message, code }) => [level, message, code]);
+  const expected = [
+    ['warn', 'about 7 rows', '01000'],
+    ['error', 'duplicate key value violates unique constraint "once_pkey"', '23505'],
+  ];
+  for (const line of expected) assert.ok(JSON.stringify(shown).includes(JSON.stringify(line)), JSON.stringify(shown));
+  assert.ok(lines.some(({ message, code }) => code === '42704' && message?.includes('nobody_here')));
+  assert.ok(lines.every(({ role }) => role !== 'slipway'));
+  assert.not.match(JSON.stringify(lines), /canary/);
+  assert.equal(await linesOf(neighbour.id), []);
 });
 
 test.run();

@@ -8,7 +8,7 @@ export const SERVICE_LOG_LEVELS = ['info', 'warn', 'error'] as const;
 export type ServiceLogLevel = (typeof SERVICE_LOG_LEVELS)[number];
 
 /** Services whose lines the data plane stores. Functions have logs of their own. */
-export const STORED_LOGS = ['auth', 'rest', 'realtime', 'storage'] as const;
+export const STORED_LOGS = ['auth', 'rest', 'realtime', 'storage', 'postgres'] as const;
 export type StoredLog = (typeof STORED_LOGS)[number];
 
 export const isStoredLog = (service: string): service is StoredLog =>

@@ -91,6 +91,18 @@ export async function registeredDatabase(
   };
 }
 
+/** Returns the refs of existing projects by the ids of their databases. */
+export async function refsOfDatabases(
+  admin: Session,
+  databaseIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = databaseIds.map((id) => literal(id)).join(', ');
+  const { rows } = await admin.query(
+    `SELECT database_id, ref FROM slipway.databases WHERE database_id IN (${ids}) AND retained_for IS NULL`,
+  );
+  return new Map(rows.map((row) => [String(row.database_id), String(row.ref)]));
+}
+
 /** Returns the statement that records the database of the project, without retained data. */
 export const ownRecord = (ref: string, databaseId: string) => record(ref, databaseId, 'NULL');
 

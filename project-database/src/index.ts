@@ -10,6 +10,7 @@ export {
   ownRecord,
   prepareRegistry,
   type RegisteredDatabase,
+  refsOfDatabases,
   registeredDatabase,
   retainRecord,
 } from './database-registry.js';

@@ -5,8 +5,9 @@
  */
 import path from 'node:path';
 import { endLeftover, type PostgresOptions } from '@slipway/postgres';
-import { type Connect, preparePlatformDatabase } from '@slipway/project-database';
+import { type Connect, preparePlatformDatabase, refsOfDatabases } from '@slipway/project-database';
 import type { OnCopied } from './copy-database.js';
+import { DatabaseLogs } from './database-logs.js';
 import { expectFreeBytes, type Home } from './home.js';
 import { LogFile } from './log-file.js';
 import {
@@ -31,6 +32,7 @@ export class PostgresServers {
   readonly #say: (text: string) => void;
   readonly #ending: AbortSignal;
   readonly #servers: PostgresSupervisor[];
+  readonly #databaseLogs: DatabaseLogs;
 
   /** `ending` aborts a start of a server that is in progress. */
   constructor(platform: Platform, say: (text: string) => void, ending: AbortSignal) {
@@ -38,7 +40,17 @@ export class PostgresServers {
     this.#platform = platform;
     this.#ending = ending;
     this.#say = say;
+    const log = this.#logOf('postgres');
+    const logs = new DatabaseLogs({
+      socket: home.sockets.logs,
+      refsOf: this.#refsOf,
+      onLeftOut: (database, count) => log(`${count} more messages of the database "${database}" in this second`),
+    });
+    this.#databaseLogs = logs;
     const tenants = this.#kept('Postgres', 'postgres', {
+      onLog: log,
+      onRecord: (record) => logs.add(record),
+      accepts: logs.accepts,
       folder: home.postgres,
       socketFolder: home.sockets.postgres,
       listen: settings.postgresHost,
@@ -46,6 +58,7 @@ export class PostgresServers {
       access: TENANTS_ACCESS,
     });
     const own = this.#kept('the platform’s Postgres', 'platform-postgres', {
+      onLog: this.#logOf('platform-postgres'),
       folder: home.platformPostgres,
       socketFolder: home.sockets.platformPostgres,
       // The server has no TCP port.
@@ -57,11 +70,19 @@ export class PostgresServers {
     this.#servers = [tenants, own];
   }
 
-  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'onLog' | 'signal'>): PostgresSupervisor {
-    const file = new LogFile(path.join(this.#platform.home.logs, `${log}.log`));
+  #logOf(name: string): (line: string) => void {
+    const file = new LogFile(path.join(this.#platform.home.logs, `${name}.log`));
+    return (line) => void file.write(`${line}\n`);
+  }
+
+  #refsOf = async (databaseIds: readonly string[]): Promise<ReadonlyMap<string, string>> => {
+    const session = await this.#sessions().tenants('postgres');
+    return refsOfDatabases(session, databaseIds).finally(() => session.end());
+  };
+
+  #kept(title: string, log: string, options: Omit<PostgresOptions, 'port' | 'signal'>): PostgresSupervisor {
     const { postgres: port } = this.#platform.settings.ports;
-    const onLog = (line: string) => void file.write(`${line}\n`);
-    return new PostgresSupervisor({ ...options, port, onLog, signal: this.#ending }, (delay) =>
+    return new PostgresSupervisor({ ...options, port, signal: this.#ending }, (delay) =>
       this.#say(`! ${title} ended; starting it again in ${(delay / 1000).toFixed(1)} s (${log}.log)`),
     );
   }
@@ -115,6 +136,7 @@ export class PostgresServers {
 
   async stop(patienceMs: number): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.stop(patienceMs)));
+    this.#databaseLogs.close();
   }
 
   kill(): void {

@@ -45,6 +45,7 @@ export class LogsController {
       'Returns the newest lines: rejected requests with the code of their error, mails that were not sent, and ' +
       'settings that are not valid. Queries, headers and bodies are left out. ' +
       'The log of `functions` is the output of all functions. ' +
+      'The log of `postgres` has errors and warnings of the database, without statements and details. ' +
       'With `Accept: text/event-stream` the log is followed: an event `line` has a line, and `end` means that the ' +
       'project was removed. `Last-Event-ID` continues after an event.',
     access: 'logs:read',

@@ -36,6 +36,7 @@ const UNITS: Readonly<Record<StoredLog, MachineUnit>> = {
   rest: 'postgrest',
   realtime: 'realtime',
   storage: 'storage',
+  postgres: 'postgres',
 };
 
 @Injectable()

@@ -11,7 +11,7 @@ export type Facts = Readonly<Record<string, string | number | undefined>>;
 
 export interface Written {
   level: ServiceLogLevel;
-  /** Words of ours, without values. */
+  /** Words of ours without values, or a redacted message of Postgres. */
   message: string;
   facts?: Facts;
 }

@@ -60,7 +60,15 @@ export class ProjectLogs implements OwnerLog {
   }
 
   write(ref: string, service: StoredLog, line: Written): void {
+    // Names of projects that do not exist would fill the throttle.
+    if (this.options.uidOf(ref) === undefined) return;
     if (this.#throttle.take(`${ref} ${service}`)) this.#add(ref, service, line);
+  }
+
+  /** Writes the number of lines that another program has left out. */
+  leftOut(ref: string, service: StoredLog, count: number): void {
+    const facts = { left_out: count };
+    this.#add(ref, service, { level: 'warn', message: 'more lines in this second', facts });
   }
 
   /** Returns the newest lines, oldest first. Undefined: there is no such project. */
@@ -107,8 +115,7 @@ export class ProjectLogs implements OwnerLog {
   #leftOut(count: number, key = ''): void {
     const [ref = '', service = ''] = key.split(' ');
     if (service === '') return;
-    const facts = { left_out: count };
-    this.#add(ref, service as StoredLog, { level: 'warn', message: 'more lines in this second', facts });
+    this.leftOut(ref, service as StoredLog, count);
   }
 
   #add(ref: string, service: StoredLog, { level, message, facts = {} }: Written): void {

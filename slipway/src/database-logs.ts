@@ -1,0 +1,165 @@
+/**
+ * Sends messages of projects' databases to the data plane, which stores them for the projects' owners. In: records of
+ * the tenants' Postgres. Out: redacted lines at the data plane's control socket. Lines are lost while the data plane is
+ * unavailable: neither Postgres nor memory waits for them.
+ */
+import { request } from 'node:http';
+import {
+  databaseIdIn,
+  databaseOf,
+  printable,
+  REPLICATION_ROLE,
+  type ServiceLogLevel,
+  withoutSecrets,
+  withoutStatement,
+} from '@slipway/installation';
+import { type LogRecord, SUPERUSER } from '@slipway/postgres';
+import { LogThrottle } from '@slipway/program';
+
+export interface DatabaseLogsOptions {
+  /** The data plane's control socket for logs. */
+  socket: string;
+  /** Returns the refs of projects by the ids of their databases. */
+  refsOf(databaseIds: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** Reports the number of messages of a database that were left out of the log in one second. */
+  onLeftOut(database: string, count: number): void;
+}
+
+/** A line as the data plane accepts it, but with the id of its database in place of the project's ref. */
+interface Line {
+  id: string;
+  level: ServiceLogLevel;
+  message: string;
+  code?: string;
+  role?: string;
+  left_out?: number;
+}
+
+const FLUSH_MS = 200;
+/** Maximum number of lines that wait. Further ones are dropped. */
+const MOST_LINES = 1_000;
+/** Number of lines in one request. With the longest messages they have half of the data plane's limit. */
+const LINES_IN_REQUEST = 100;
+const DEADLINE_MS = 5_000;
+/** Characters that are searched for secrets, and characters of a message. A cut secret is not recognized. */
+const MOST_SEARCHED = 8 * 1024;
+const MOST_OF_MESSAGE = 1_000;
+const MOST_OF_NAME = 100;
+/** Milliseconds for which the projects of databases are cached. */
+const REFS_MS = 10_000;
+const MOST_REFS = 10_000;
+
+const LEVELS: Readonly<Record<string, ServiceLogLevel>> = {
+  WARNING: 'warn',
+  ERROR: 'error',
+  FATAL: 'error',
+  PANIC: 'error',
+};
+/** Roles of the platform, whose messages are not about requests of a project's owner. */
+const PLATFORM_ROLES: readonly (string | undefined)[] = [SUPERUSER, REPLICATION_ROLE];
+
+/** Returns the id of a database that may be a project's. A client can name any database, so the name is not trusted. */
+const idIn = (database = ''): string | undefined =>
+  database.startsWith(databaseOf('')) && ID.test(databaseIdIn(database)) ? databaseIdIn(database) : undefined;
+const ID = /^[a-z0-9_-]{1,63}$/;
+
+/** Returns the line of a record. Undefined: the record is not one for an owner. */
+export function lineOf({ database, user, severity, message, code }: LogRecord): Line | undefined {
+  const id = idIn(database);
+  if (id === undefined || PLATFORM_ROLES.includes(user)) return undefined;
+  const text = severity === 'LOG' ? withoutStatement(message.slice(0, MOST_SEARCHED)) : message;
+  return {
+    id,
+    level: LEVELS[severity] ?? 'info',
+    message: withoutSecrets(printable(text.slice(0, MOST_SEARCHED))).slice(0, MOST_OF_MESSAGE),
+    ...(code && { code }),
+    ...(user && { role: printable(user).slice(0, MOST_OF_NAME) }),
+  };
+}
+
+export class DatabaseLogs {
+  readonly #options: DatabaseLogsOptions;
+  readonly #throttle: LogThrottle;
+  #lines: Line[] = [];
+  #flush: NodeJS.Timeout | undefined;
+  /** Undefined: no project has the database. */
+  readonly #refs = new Map<string, string | undefined>();
+  #refsSince = 0;
+
+  constructor(options: DatabaseLogsOptions) {
+    this.#options = options;
+    this.#throttle = new LogThrottle((count, database) => this.#leftOut(count, database), Number.POSITIVE_INFINITY);
+  }
+
+  /** Returns false for messages of a database beyond ten in a second. */
+  accepts = (database: string): boolean => this.#throttle.take(database);
+
+  add(record: LogRecord): void {
+    const line = lineOf(record);
+    if (line) this.#add(line);
+  }
+
+  /** Drops lines that wait. */
+  close(): void {
+    this.#throttle.close();
+    clearTimeout(this.#flush);
+    this.#lines = [];
+  }
+
+  #leftOut(count: number, database = ''): void {
+    this.#options.onLeftOut(database, count);
+    const id = idIn(database);
+    if (id !== undefined) this.#add({ id, level: 'warn', message: 'more lines in this second', left_out: count });
+  }
+
+  #add(line: Line): void {
+    if (this.#lines.length >= MOST_LINES) return;
+    this.#lines.push(line);
+    this.#flush ??= setTimeout(() => void this.#send(), FLUSH_MS).unref();
+  }
+
+  /** Sends the lines that wait. Not more than one call at a time: the timer starts again after the last response. */
+  async #send(): Promise<void> {
+    const lines = this.#lines;
+    this.#lines = [];
+    try {
+      await this.#lookUp(lines);
+      const found = lines.flatMap(({ id, ...line }) => {
+        const ref = this.#refs.get(id);
+        return ref === undefined ? [] : [{ ref, ...line }];
+      });
+      for (let at = 0; at < found.length; at += LINES_IN_REQUEST) {
+        await post(this.#options.socket, found.slice(at, at + LINES_IN_REQUEST));
+      }
+    } catch {
+      // Postgres or the data plane is unavailable. Its own log has the reason.
+    }
+    this.#flush = undefined;
+    if (this.#lines.length > 0) this.#flush = setTimeout(() => void this.#send(), FLUSH_MS).unref();
+  }
+
+  /** Any client can name databases that do not exist, so those are cached too. */
+  async #lookUp(lines: readonly Line[]): Promise<void> {
+    const now = performance.now();
+    if (now - this.#refsSince > REFS_MS || this.#refs.size > MOST_REFS) {
+      this.#refs.clear();
+      this.#refsSince = now;
+    }
+    const unknown = [...new Set(lines.map(({ id }) => id))].filter((id) => !this.#refs.has(id));
+    if (unknown.length === 0) return;
+    const refs = await this.#options.refsOf(unknown);
+    for (const id of unknown) this.#refs.set(id, refs.get(id));
+  }
+}
+
+function post(socketPath: string, lines: readonly object[]): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const headers = { 'content-type': 'application/json' };
+  const signal = AbortSignal.timeout(DEADLINE_MS);
+  request({ socketPath, path: '/postgres', method: 'POST', headers, agent: false, signal }, (response) => {
+    response.resume().on('close', resolve);
+  })
+    .on('error', reject)
+    .end(JSON.stringify(lines));
+  return promise;
+}
