@@ -15,6 +15,7 @@ export {
 export type { ConfigProblem, Setting } from './config-reader.js';
 export type { HookName, HookTarget } from './hooks.js';
 export type { MailName } from './mail-texts.js';
+export { type OutgoingHost, outgoingHosts } from './outgoing-hosts.js';
 export { type ProviderConfig, UPSTREAM_PROVIDERS } from './providers.js';
 export { JWT_KEYS, parseSigningKeys, type SigningKeys } from './signing-keys.js';
 export { duration } from './values.js';
