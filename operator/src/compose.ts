@@ -17,6 +17,7 @@ import {
   projectUrlOf,
   type Site,
   storeOriginOf,
+  tenantReach,
 } from '@slipway/installation';
 import type { Informer, KubeClient, KubeObject } from '@slipway/kubernetes';
 import { NOT_PUBLIC } from '@slipway/program';
@@ -24,6 +25,7 @@ import { AppLogs, ContentStoreClient } from '@slipway/sites';
 import type { Logger } from 'pino';
 import type { Capabilities, FunctionEngine, Isolation } from './capabilities/index.js';
 import type { ProjectCaches } from './controllers/project/controller.js';
+import { HostCheck } from './controllers/project/host-check.js';
 import type { CloudMachines } from './engines/cloud/machines/cloud-machines.js';
 import { ContainerApps } from './engines/containers/container-apps.js';
 import type { LinkedPlace } from './engines/containers/machine-routing.js';
@@ -55,6 +57,7 @@ import type { EndedSession } from './engines/postgres/session-watch.js';
 import { PlatformInstallation } from './installation/installation.js';
 import { functionsToken, hostingToken, machineLabel } from './installation/secrets.js';
 import type { EventRecorder } from './runtime/events.js';
+import { type Lookup, systemLookup } from './runtime/host-addresses.js';
 import type { Metrics } from './runtime/metrics.js';
 import type {
   BuildsSettings,
@@ -67,6 +70,8 @@ import type {
 export interface Installed {
   capabilities: Capabilities;
   functions: FunctionEngine;
+  /** Undefined on a cluster. */
+  hostCheck?: HostCheck | undefined;
   /** The caches that only the capabilities need. */
   informers: Informer<KubeObject>[];
   projectUrl(ref: string): string;
@@ -83,6 +88,8 @@ export interface EngineWorld {
   metrics: Metrics;
   events: EventRecorder;
   log: Logger;
+  /** Undefined: the resolver of the system. */
+  lookup?: Lookup | undefined;
 }
 
 export async function install(settings: OperatorSettings, deps: EngineWorld): Promise<Installed> {
@@ -93,8 +100,26 @@ export async function install(settings: OperatorSettings, deps: EngineWorld): Pr
   const made: Partial<Record<Capability, unknown>> = installed.capabilities;
   const differs = CAPABILITIES.filter((name) => (lacksOf(places, name) === undefined) !== (made[name] !== undefined));
   if (differs.length > 0) throw new Error(`availability.ts and the capabilities differ in ${differs.join(', ')}`);
-  return installed;
+  const hostCheck = hostCheckOf(settings, deps);
+  return {
+    ...installed,
+    hostCheck,
+    onChange: (listener) => {
+      installed.onChange(listener);
+      hostCheck?.onChange(listener);
+    },
+    close: async () => {
+      hostCheck?.close();
+      await installed.close();
+    },
+  };
 }
+
+/** Undefined on a cluster, which has no setting that allows auth further networks. */
+const hostCheckOf = (settings: OperatorSettings, { log, lookup = systemLookup }: EngineWorld): HostCheck | undefined =>
+  'site' in settings
+    ? undefined
+    : new HostCheck({ reach: tenantReach({ installation: settings, reach: settings.reach }), lookup, log });
 
 /** Returns the addresses that decide which types are available. */
 export const placesOf = (settings: OperatorSettings): ProjectPlaces => ('site' in settings ? settings.site : settings);

@@ -7,13 +7,14 @@
 import type { Server } from 'node:http';
 import { OPERATOR_LEASE, type OpenedServices, SYSTEM_NAMESPACE } from '@slipway/installation';
 import { KubeClient, loadKubeConfig } from '@slipway/kubernetes';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import { install, placesOf, secretsOfEngine } from './compose.js';
 import { functionCache } from './controllers/edge-function/controller.js';
 import { controllersOf } from './controllers/index.js';
 import { projectCaches } from './controllers/project/controller.js';
 import type { Controller } from './runtime/controller.js';
 import { EventRecorder } from './runtime/events.js';
+import type { Lookup } from './runtime/host-addresses.js';
 import { LeaderElection } from './runtime/leader-election.js';
 import { Metrics } from './runtime/metrics.js';
 import { processIdentity } from './runtime/process-identity.js';
@@ -31,16 +32,22 @@ export interface Operator {
   close(): Promise<void>;
 }
 
+/** Parts that a test may replace. */
+export interface OperatorParts {
+  log?: Logger;
+  lookup?: Lookup;
+}
+
 /** Resolves once the caches are filled. The work begins when this operator leads. */
-export async function startOperator(settings: OperatorSettings): Promise<Operator> {
-  const log = pino({ level: settings.logLevel, base: { program: 'operator' } });
+export async function startOperator(settings: OperatorSettings, parts: OperatorParts = {}): Promise<Operator> {
+  const log = parts.log ?? pino({ level: settings.logLevel, base: { program: 'operator' } });
   const metrics = new Metrics();
   const client = await KubeClient.connect(await loadKubeConfig(settings.kubeconfig), { observe: metrics.request });
   const events = new EventRecorder({ client, component: 'slipway-operator', log });
   const caches = projectCaches(client, metrics, log, secretsOfEngine(settings));
   const functions = functionCache(client, metrics, log);
-  const installed = await install(settings, { client, caches, metrics, events, log });
-  const { capabilities, projectUrl } = installed;
+  const installed = await install(settings, { client, caches, metrics, events, log, lookup: parts.lookup });
+  const { capabilities, projectUrl, hostCheck } = installed;
   const informers = [...Object.values(caches), functions, ...installed.informers];
   let filled = false;
   const server = await startStatusServer({ listen: settings.listen, metrics, isReady: () => filled });
@@ -74,6 +81,7 @@ export async function startOperator(settings: OperatorSettings): Promise<Operato
       events,
       log,
       projectUrl,
+      hostCheck,
       now: () => new Date(),
       ...caches,
     };

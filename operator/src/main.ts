@@ -3,4 +3,8 @@ import { runProgram } from '@slipway/program';
 import { startOperator } from './index.js';
 import { readSettings } from './settings.js';
 
-await runProgram('operator', () => readSettings(process.env), startOperator);
+await runProgram(
+  'operator',
+  () => readSettings(process.env),
+  (settings) => startOperator(settings),
+);

@@ -73,6 +73,8 @@ export interface MachineSettings extends SharedSettings {
   builds?: BuildsSettings | undefined;
   /** The folder of the disks of apps. Undefined: this installation runs no apps. */
   appsFolder?: string | undefined;
+  /** Networks that projects may connect to. */
+  reach?: Reach;
   /** The address of Postgres on this machine, `host:port`. */
   appsDatabase?: string | undefined;
   /** Undefined: this installation orders no certificates. */
@@ -155,6 +157,7 @@ export function readSettings(environment: Environment): OperatorSettings {
       pattern: /^[\d.]+:\d+$/,
       like: '127.0.0.1:4002',
     }),
+    reach: readReach(environment),
     builds: readBuilds(environment),
     certificates: readCertificates(environment),
     ...(hasMachines && { hasMachines }),

@@ -6,6 +6,7 @@ import { PROJECT_SERVICES } from '@slipway/crds';
 import { engineProject, isToBeRetained } from '../controllers/project/context.js';
 import type { ProjectType } from '../controllers/project/project-type.js';
 import { CREDENTIALS_CURRENT } from '../controllers/project/rotation.js';
+import { ADDRESSES_ALLOWED, checkAddresses } from '../controllers/project/steps/addresses.js';
 import { databaseClaim, ensureDatabase } from '../controllers/project/steps/database.js';
 import { finishRotation } from '../controllers/project/steps/finish-rotation.js';
 import { ensureKeys } from '../controllers/project/steps/keys.js';
@@ -47,6 +48,7 @@ export const shared: ProjectType = {
         advisory: true,
         run: () => reportUsage(context, { serviceRoleKey: keys.serviceRoleKey, shown }),
       },
+      addresses: { condition: ADDRESSES_ALLOWED, advisory: true, run: () => checkAddresses(context) },
     });
   },
 

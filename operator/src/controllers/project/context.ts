@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import type { Capabilities, EngineOutcome, EngineProject } from '../../capabilities/index.js';
 import type { EventRecorder } from '../../runtime/events.js';
 import type { StatusWriter } from '../../runtime/status-writer.js';
+import type { HostCheck } from './host-check.js';
 import type { ProjectTypes } from './project-type.js';
 import type { Namespace, Secret } from './resources.js';
 
@@ -26,6 +27,8 @@ export interface ReconcilerDeps {
   builds: Informer<Build>;
   events: EventRecorder;
   log: Logger;
+  /** Undefined: hosts in settings are not checked. */
+  hostCheck?: HostCheck | undefined;
   /** Returns the URL of a project: `http://localhost:4000/p/<ref>`. */
   projectUrl(ref: string): string;
   now(): Date;

@@ -11,7 +11,7 @@ import { startTestPostgres, type TestPostgres } from '@slipway/postgres/testing.
 import { until } from '@slipway/testing';
 import pg from 'pg';
 import type { Test } from 'uvu';
-import { type Operator, startOperator } from '../../index.js';
+import { type MachineSettings, type Operator, type OperatorParts, startOperator } from '../../index.js';
 import { adminUrl, deleteAndWait, startTestKubernetes, type TestKubernetes } from '../../testing.js';
 import { PROJECTS, plainText, projectPath, type Secret, secretData, secretsPath } from './resources.js';
 
@@ -32,7 +32,7 @@ export interface ReconcilerDeps {
 export const run = `t${process.pid.toString(36)}`;
 const made = new Set<string>();
 
-export function withOperator(test: Test<ReconcilerDeps>): void {
+export function withOperator(test: Test<ReconcilerDeps>, parts: OperatorParts = {}): void {
   test.before(async (context) => {
     context.kubernetes = await startTestKubernetes();
     context.postgres = await startTestPostgres();
@@ -42,7 +42,7 @@ export function withOperator(test: Test<ReconcilerDeps>): void {
       response.writeHead(status, context.answer.headers).end('{}');
     });
     await new Promise<void>((resolve) => context.dataplane.listen(0, '127.0.0.1', resolve));
-    context.operator = await startTestOperator(context);
+    context.operator = await startTestOperator(context, { parts });
   });
 
   test.after(async ({ kubernetes, postgres, dataplane, operator }) => {
@@ -56,8 +56,11 @@ export function withOperator(test: Test<ReconcilerDeps>): void {
 }
 
 /** Starts an operator and waits until it leads. */
-export async function startTestOperator(context: Omit<ReconcilerDeps, 'operator'>): Promise<Operator> {
-  const operator = await startOperator({
+export async function startTestOperator(
+  context: Omit<ReconcilerDeps, 'operator'>,
+  { settings = {}, parts = {} }: { settings?: Partial<MachineSettings>; parts?: OperatorParts } = {},
+): Promise<Operator> {
+  const ofTest: MachineSettings = {
     kubeconfig: context.kubernetes.kubeconfig,
     publicUrl: 'http://localhost:4000',
     listen: '127.0.0.1:0',
@@ -65,7 +68,9 @@ export async function startTestOperator(context: Omit<ReconcilerDeps, 'operator'
     databasePublicAddress: `127.0.0.1:${context.postgres.port}`,
     dataplaneUrl: `http://127.0.0.1:${(context.dataplane.address() as AddressInfo).port}`,
     logLevel: 'silent',
-  });
+    ...settings,
+  };
+  const operator = await startOperator(ofTest, parts);
   await operator.leading;
   return operator;
 }
