@@ -112,6 +112,7 @@ test('errors of a database are in the log of its project alone, without statemen
   const neighbour = await person.untilHealthy((await person.createProject('neighbour')).id);
   const linesOf = async (id: number) =>
     ((await person.call('GET', `/projects/${id}/logs/postgres`)).body as Lines).items;
+  await person.query(project.id, 'select 1; select 2');
   const session = new pg.Client({ connectionString: project.db_url });
   await session.connect();
   try {
@@ -132,6 +133,7 @@ test('errors of a database are in the log of its project alone, without statemen
     (found) => found.some(({ message }) => message?.startsWith('password authentication failed')),
   );
   const shown = lines.map(({ level, message, code }) => [level, message, code]);
+  assert.not.match(JSON.stringify(shown), /multiple commands/);
   const expected = [
     ['warn', 'about 7 rows', '01000'],
     ['error', 'duplicate key value violates unique constraint "once_pkey"', '23505'],

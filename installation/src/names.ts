@@ -144,6 +144,8 @@ export const authenticatorRole = (databaseId: string) => `authenticator.${databa
 export const authAdminRole = (databaseId: string) => `auth_admin.${databaseId}`;
 /** The login by which SQL of `/query` acts as the owner while the owner's own login is closed. */
 export const queryRole = (databaseId: string) => `query.${databaseId}`;
+/** The `application_name` of sessions for SQL of `/query`. */
+export const QUERY_APPLICATION = 'slipway-query';
 /** Group roles without login that every project shares; policies and grants name them as on Supabase. */
 export const API_ROLES = ['anon', 'authenticated', 'service_role'] as const;
 export type ApiRole = (typeof API_ROLES)[number];

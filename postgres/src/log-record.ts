@@ -16,6 +16,8 @@ export interface LogRecord {
   user?: string;
   /** Database of the session. A client that is not authenticated yet can name any. */
   database?: string;
+  /** The `application_name` of the session, which its client names. */
+  application?: string;
   detail?: string;
   hint?: string;
   internalQuery?: string;
@@ -40,6 +42,7 @@ const MEMBERS: Readonly<Record<keyof LogRecord, readonly [name: string, type: 's
   code: ['state_code', 'string'],
   user: ['user', 'string'],
   database: ['dbname', 'string'],
+  application: ['application_name', 'string'],
   detail: ['detail', 'string'],
   hint: ['hint', 'string'],
   internalQuery: ['internal_query', 'string'],

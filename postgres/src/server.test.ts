@@ -169,7 +169,7 @@ test('messages of 100 KiB that two sessions log at once arrive whole, each with 
     query(
       recorded.server,
       `do $$ begin for i in 1..50 loop raise warning '%', repeat('${name}"' || chr(10), 20480); end loop; end $$`,
-      { database: name },
+      { database: name, application_name: 'test' },
     );
   await Promise.all([raise('one'), raise('two')]);
   await until(() => logged.length === 100, 'the messages');
@@ -177,7 +177,10 @@ test('messages of 100 KiB that two sessions log at once arrive whole, each with 
     const own = logged.filter(({ database }) => database === name);
     assert.is(own.length, 50);
     assert.ok(own.every(({ message }) => message === `${name}"\n`.repeat(20480)));
-    assert.equal([own[0]?.severity, own[0]?.user, own[0]?.code], ['WARNING', 'slipway', '01000']);
+    assert.equal(
+      [own[0]?.severity, own[0]?.user, own[0]?.code, own[0]?.application],
+      ['WARNING', 'slipway', '01000', 'test'],
+    );
   }
 });
 
@@ -270,7 +273,7 @@ const sizeOf = async (folder: string) =>
 
 const password = 'canary-password';
 
-async function query(server: PostgresServer, sql: string, to: { database?: string } = {}) {
+async function query(server: PostgresServer, sql: string, to: { database?: string; application_name?: string } = {}) {
   const client = new pg.Client({
     host: server.socket,
     port: server.port,

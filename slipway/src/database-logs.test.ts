@@ -58,6 +58,13 @@ test('messages of the superuser, of replication and of databases that are not of
   assert.is(lineOf(without), undefined);
 });
 
+test('the first try of several statements by /query has no line', () => {
+  const message = 'cannot insert multiple commands into a prepared statement';
+  assert.is(lineOf(record({ message, application: 'slipway-query' })), undefined);
+  assert.is(lineOf(record({ message, application: 'psql' }))?.message, message);
+  assert.is(lineOf(record({ application: 'slipway-query' }))?.message, 'm');
+});
+
 let folder: string;
 let server: Server | undefined;
 let received: Record<string, unknown>[] = [];

@@ -8,6 +8,7 @@ import {
   databaseIdIn,
   databaseOf,
   printable,
+  QUERY_APPLICATION,
   REPLICATION_ROLE,
   type ServiceLogLevel,
   withoutSecrets,
@@ -63,10 +64,15 @@ const idIn = (database = ''): string | undefined =>
   database.startsWith(databaseOf('')) && ID.test(databaseIdIn(database)) ? databaseIdIn(database) : undefined;
 const ID = /^[a-z0-9_-]{1,63}$/;
 
+/** `/query` first sends each request as one statement. If that fails with this message, it sends several statements. */
+const isFirstTry = ({ application, message }: LogRecord): boolean =>
+  application === QUERY_APPLICATION && message === 'cannot insert multiple commands into a prepared statement';
+
 /** Returns the line of a record. Undefined: the record is not one for an owner. */
-export function lineOf({ database, user, severity, message, code }: LogRecord): Line | undefined {
+export function lineOf(record: LogRecord): Line | undefined {
+  const { database, user, severity, message, code } = record;
   const id = idIn(database);
-  if (id === undefined || PLATFORM_ROLES.includes(user)) return undefined;
+  if (id === undefined || PLATFORM_ROLES.includes(user) || isFirstTry(record)) return undefined;
   const text = severity === 'LOG' ? withoutStatement(message.slice(0, MOST_SEARCHED)) : message;
   return {
     id,

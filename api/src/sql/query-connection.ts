@@ -10,6 +10,7 @@ import {
   databaseIdOf,
   databaseOf,
   ownerRole,
+  QUERY_APPLICATION,
   queryRole,
   SECRETS,
   scramOnly,
@@ -201,7 +202,7 @@ const address = (ref: string, credentials: Credentials, login: Login) => ({
   database: credentials[SECRETS.database.database] ?? databaseOf(databaseIdOf(ref, credentials)),
   user: LOGINS[login].role(databaseIdOf(ref, credentials)),
   password: credentials[LOGINS[login].password] ?? '',
-  application_name: 'slipway-query',
+  application_name: QUERY_APPLICATION,
 });
 
 /** Cancels the statement from a second session, because a busy backend does not notice a closed connection. */
