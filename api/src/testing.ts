@@ -70,7 +70,11 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
     logLevel: 'silent',
     ...chosen,
   };
-  let api = await startApi(settings);
+  let api: Awaited<ReturnType<typeof startApi>> | undefined = await startApi(settings);
+  const stop = async () => {
+    await api?.close();
+    api = undefined;
+  };
   const client = await KubeClient.connect(await loadKubeConfig(cluster.kubeconfig));
   const platform = new pg.Client({ ...cluster.postgres.admin(), database: 'platform' });
   await platform.connect();
@@ -87,13 +91,15 @@ export async function startTestApi(chosen: Partial<ApiSettings> = {}) {
       (await platform.query(sql, values)).rows,
     operator: operatorOf(client, cluster.postgres.admin()),
     call: (method: string, url: string, options?: CallOptions) => call(agent, settings.listen, method, url, options),
+    /** Stops the API, so that a test can start it as a process of its own. */
+    stop,
     /** Stops the API and starts it again with the same data. */
     async restart() {
-      await api.close();
+      await stop();
       api = await startApi(settings);
     },
     async close() {
-      await api.close();
+      await stop();
       await admin.end();
       await platform.end();
       await client.close();

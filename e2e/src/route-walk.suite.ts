@@ -154,7 +154,7 @@ interface Walked {
   owner: Management;
   project: ProjectView;
   /** Ids of the victim's objects, for paths. */
-  ids: { id: number; siteId: number; funcId: number; tokenId: number; sessionId: number };
+  ids: { id: number; siteId: number; funcId: number; webhookId: number; tokenId: number; sessionId: number };
   document: Operation[];
   callers: Caller[];
 }
@@ -238,6 +238,8 @@ async function prepare(platform: Platform, document: Operation[], administrator:
   await created(owner, 'PATCH', `/projects/${project.id}`, { env_vars: { CANARY } });
   const fn = await created<{ id: number }>(owner, 'POST', `/projects/${project.id}/functions`, FUNCTION);
   await created(owner, 'POST', `/projects/${project.id}/functions/${fn.id}/deploy`);
+  const hook = { url: 'https://receiver.invalid/', events: ['deploy.failed'] };
+  const webhook = await created<{ id: number }>(owner, 'POST', `/projects/${project.id}/webhooks`, hook);
   const token = await created<{ id: number }>(owner, 'POST', '/tokens', { name: 'walked' });
   const limited = await created<{ token: string }>(owner, 'POST', '/tokens', {
     name: 'limited',
@@ -293,6 +295,7 @@ async function prepare(platform: Platform, document: Operation[], administrator:
     id: project.id,
     siteId: (await deployedSite(owner)) ?? project.id,
     funcId: fn.id,
+    webhookId: webhook.id,
     tokenId: token.id,
     sessionId: (await signedIn(platform, email, password)).id,
   };
@@ -383,7 +386,13 @@ function addressed({ ids }: Walked, { path, method }: Operation): string {
   if (path.startsWith('/auth/sessions/')) return path.replace('{id}', String(ids.sessionId));
   if (!path.startsWith('/projects/')) return path.replaceAll(/\{\w+\}/g, '2147483647');
   const id = OF_SITES.test(path) ? ids.siteId : ids.id;
-  const names = { '{buildId}': '1', '{funcId}': String(ids.funcId), '{service}': 'auth', '{name}': 'walked' };
+  const names = {
+    '{buildId}': '1',
+    '{funcId}': String(ids.funcId),
+    '{webhook_id}': String(ids.webhookId),
+    '{service}': 'auth',
+    '{name}': 'walked',
+  };
   const address = Object.entries(names).reduce(
     (known, [name, value]) => known.replace(name, value),
     path.replace('{id}', String(id)),

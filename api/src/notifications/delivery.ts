@@ -8,11 +8,11 @@ import type { ChannelKind, DeliveriesRepository, LeasedChannel } from './deliver
 import type { Sender } from './senders/sender.js';
 
 /** Channels that are served at once, of all accounts and of one. */
-const AT_ONCE = { ofAll: 8, ofAccount: 2 };
+const AT_ONCE = { ofAll: 16, ofAccount: 2 };
 /** No account has this id: there is room for it as long as there is any. */
 const NO_ACCOUNT = '0';
-/** Messages on one channel, after which others are served. */
-const MOST_IN_A_ROW = 50;
+/** Milliseconds on one channel, after which others are served, so that slow receivers delay others by one message. */
+const MOST_IN_A_ROW_MS = 2_000;
 
 export interface DeliveryDeps {
   repository: DeliveriesRepository;
@@ -92,9 +92,8 @@ export class Delivery {
   /** After an unexpected error, the lease stays until it expires, so that the error is not repeated at once. */
   private async serve(channel: LeasedChannel): Promise<void> {
     const { repository, now } = this.deps;
-    for (let count = 0; count < MOST_IN_A_ROW && !this.closed; count += 1) {
-      if (!(await this.sendNext(channel))) break;
-    }
+    const begun = performance.now();
+    while (performance.now() - begun < MOST_IN_A_ROW_MS && !this.closed && (await this.sendNext(channel)));
     await repository.release(channel, now());
   }
 

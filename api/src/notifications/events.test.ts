@@ -213,7 +213,11 @@ test('an owner whose address is not verified gets no mail', async () => {
   const mails = async () => (await list()).filter(({ channel }: { channel: string }) => channel === 'mail');
   const [mail] = await until(mails, ([first]) => first !== undefined && first.status !== 'pending');
   assert.equal([mail.status, mail.attempts[0].error], ['skipped', 'the address of the owner is not verified']);
-  assert.equal(mailbox.subjects(other.email), []);
+  const subjects = mailbox.subjects(other.email);
+  assert.equal(
+    subjects.filter((subject) => subject.startsWith('The project')),
+    [],
+  );
 });
 
 test('hostile text of a build changes neither a header nor the format of a message', async () => {

@@ -23,6 +23,8 @@ import { webhookSender } from './senders/webhook.js';
 import { WebhookSecrets } from './webhook-secrets.js';
 
 const EVERY_MS = 2_000;
+/** A project in provisioning changes several times in this time, and its owner waits for it. */
+const CHANGES_WAIT_MS = 200;
 const SWEEP_MS = 3_600_000;
 /** Longer than `LOOK_BACK_MS` of builds, whose keys must not be forgotten earlier. */
 export const KEPT_MS = 14 * 24 * 3_600_000;
@@ -35,6 +37,7 @@ export class Notifier implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly now: () => Date;
   private readonly timers: NodeJS.Timeout[] = [];
   private running: Promise<void> | undefined;
+  private soon: NodeJS.Timeout | undefined;
   private again = false;
   private closed = false;
 
@@ -64,8 +67,11 @@ export class Notifier implements OnApplicationBootstrap, OnApplicationShutdown {
 
   onApplicationBootstrap(): void {
     const look = () => void this.look();
-    this.projectEvents.start(look);
-    this.buildEvents.start(look);
+    const lookSoon = () => {
+      this.soon ??= setTimeout(look, CHANGES_WAIT_MS).unref();
+    };
+    this.projectEvents.start(lookSoon);
+    this.buildEvents.start(lookSoon);
     this.outbox.onAdded(() => void this.delivery.begin());
     this.timers.push(
       setInterval(look, EVERY_MS),
@@ -76,6 +82,7 @@ export class Notifier implements OnApplicationBootstrap, OnApplicationShutdown {
   async onApplicationShutdown(): Promise<void> {
     this.closed = true;
     for (const timer of this.timers) clearInterval(timer);
+    clearTimeout(this.soon);
     await this.buildEvents.stop();
     await this.running;
     await this.delivery.close();
@@ -85,6 +92,8 @@ export class Notifier implements OnApplicationBootstrap, OnApplicationShutdown {
   /** Resolves once all changes that were known at the call are recorded, and their deliveries have begun. */
   async look(): Promise<void> {
     if (this.closed) return;
+    clearTimeout(this.soon);
+    this.soon = undefined;
     this.again = true;
     this.running ??= this.lookAll().finally(() => {
       this.running = undefined;
