@@ -18,6 +18,7 @@ import { ConfigModule } from './config/config.module.js';
 import { openPlatformDatabase } from './database/platform-database.js';
 import { DeploysModule } from './deploys/deploys.module.js';
 import { DiscoveryModule } from './discovery/discovery.module.js';
+import { FormsModule } from './forms/forms.module.js';
 import { FunctionsModule } from './functions/functions.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HealthService } from './health/health.service.js';
@@ -96,6 +97,7 @@ async function serve(platform: Platform): Promise<NestFastifyApplication> {
     FunctionsModule,
     DeploysModule,
     NotificationsModule,
+    FormsModule,
     McpModule,
     DiscoveryModule,
     HealthModule,

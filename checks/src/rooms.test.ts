@@ -98,6 +98,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     functions: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
     deploys: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects', 'live'],
     notifications: ['http', 'settings', 'callers', 'kubernetes', 'mail', 'outbox', 'projects'],
+    forms: ['http', 'settings', 'callers', 'kubernetes', 'outbox', 'projects', 'notifications'],
     query: ['http', 'callers', 'kubernetes', 'sql', 'projects'],
     mcp: ['http', 'settings', 'callers', 'kubernetes', 'sql', 'projects', 'query', 'auth-admin'],
     '.': [
@@ -119,6 +120,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
       'functions',
       'deploys',
       'notifications',
+      'forms',
       'query',
       'mcp',
     ],

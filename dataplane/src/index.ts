@@ -200,8 +200,9 @@ interface SitePlace {
 /**
  * Serves sites whose files are on this machine or in their own pods. If builds run elsewhere, opens the store for them.
  */
-async function sitesOf({ sites, siteStore, pods }: DataplaneSettings, log: Logger): Promise<SitePlace> {
-  const hosting = pods.hosting.length > 0 ? createRemoteSites(pods.hosting, log) : hostingOf(sites, log);
+async function sitesOf(settings: DataplaneSettings, log: Logger): Promise<SitePlace> {
+  const { sites, siteStore, pods } = settings;
+  const hosting = pods.hosting.length > 0 ? createRemoteSites(pods.hosting, log) : hostingOf(settings, log);
   if (!siteStore || sites === undefined) return { hosting, close: () => hosting?.close() };
   const store = await contentStoreServer({
     sites: new Sites(sites),
@@ -218,8 +219,8 @@ async function sitesOf({ sites, siteStore, pods }: DataplaneSettings, log: Logge
   return { hosting, close };
 }
 
-const hostingOf = (folder: string | undefined, log: Logger) =>
-  folder === undefined ? undefined : createHosting({ folder, log });
+const hostingOf = ({ sites: folder, formsSocket }: DataplaneSettings, log: Logger) =>
+  folder === undefined ? undefined : createHosting({ folder, formsSocket, log });
 
 /** Returns the settings of the gateway that depend on the way of requests: proxies, ingress and rate limit. */
 const reachedBy = ({ installation, allowedHosts, trustedProxies, rateLimit }: DataplaneSettings) => ({

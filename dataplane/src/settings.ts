@@ -53,6 +53,8 @@ export interface DataplaneSettings {
   tls?: TlsSettings | undefined;
   /** Folder of the sites' deployments; undefined: this data plane serves no sites. */
   sites?: string | undefined;
+  /** Unix socket of the API that stores entries of forms; undefined: sites accept no forms. */
+  formsSocket?: string | undefined;
   /** Store through which builds on other machines publish to that folder; undefined: builds run on this machine. */
   siteStore?: SiteStoreSettings | undefined;
   /** Undefined: this data plane runs no functions. */
@@ -131,6 +133,7 @@ export function readSettings(environment: Environment): DataplaneSettings {
     storage: readStorage(environment),
     tls: tls(environment),
     sites: optionalSettingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites')),
+    formsSocket: optionalSettingOf(environment, 'SLIPWAY_FORMS_SOCKET', pathLike('/run/slipway/forms.sock')),
     siteStore: siteStore(environment),
     functions: readFunctions(environment),
     reach: readReach(environment),

@@ -48,6 +48,7 @@ export interface Home {
     operator: string;
     functions: string;
     logs: string;
+    forms: string;
     machines: string;
   };
 }
@@ -164,12 +165,14 @@ export function socketsOf(home: string): Home['sockets'] {
     operator: path.join(folder, 'operator.sock'),
     functions: path.join(folder, 'functions.sock'),
     logs: path.join(folder, 'logs.sock'),
+    forms: path.join(folder, 'forms.sock'),
     machines: path.join(folder, 'machines'),
   };
 }
 
 /** Makes the folder. Its parent may be writable for everyone, so an existing entry must be a folder of this account. */
-export async function openSocketFolder({ folder, api, operator, functions, logs }: Home['sockets']): Promise<void> {
+export async function openSocketFolder(sockets: Home['sockets']): Promise<void> {
+  const { folder, api, operator, functions, logs, forms } = sockets;
   const mode = (await postgresAccount()) ? 0o711 : 0o700;
   await mkdir(folder, { mode }).catch((error) => {
     if (error.code !== 'EEXIST') throw error;
@@ -179,5 +182,5 @@ export async function openSocketFolder({ folder, api, operator, functions, logs 
     throw new StartProblem(`${folder} belongs to someone else: remove it, or set TMPDIR to a folder of yours`);
   }
   await chmod(folder, mode);
-  for (const leftover of [api, operator, functions, logs]) await rm(leftover, { force: true });
+  for (const leftover of [api, operator, functions, logs, forms]) await rm(leftover, { force: true });
 }

@@ -314,6 +314,42 @@ class Notifications extends Migration {
   }
 }
 
+/** Forms of sites, and their entries. */
+class Forms extends Migration {
+  override up() {
+    this.addSql(`
+      create table platform.forms (
+        project_id integer not null references platform.projects on delete cascade,
+        name text not null,
+        created_at timestamptz not null default now(),
+        -- Days after which an entry is deleted; null: entries stay.
+        keep_days integer check (keep_days between 1 and 3650),
+        primary key (project_id, name)
+      )`);
+    this.addSql(`
+      create table platform.form_entries (
+        id bigint generated always as identity primary key,
+        project_id integer not null,
+        form text not null,
+        data json not null,
+        bytes integer not null,
+        -- Why the entry is probably not a person's.
+        flagged text,
+        created_at timestamptz not null,
+        foreign key (project_id, form) references platform.forms on delete cascade
+      )`);
+    this.addSql('create index on platform.form_entries (project_id, form, id)');
+    this.addSql('create index on platform.form_entries (project_id, id) where flagged is not null');
+    this.addSql(`
+      create table platform.form_usage (
+        project_id integer primary key references platform.projects on delete cascade,
+        -- Without flagged entries.
+        entries integer not null default 0,
+        bytes bigint not null default 0
+      )`);
+  }
+}
+
 export const migrations = [
   { name: '0001_accounts', class: Accounts },
   { name: '0002_projects', class: Projects },
@@ -326,4 +362,5 @@ export const migrations = [
   { name: '0009_sign_in_codes', class: SignInCodes },
   { name: '0010_machines', class: Machines },
   { name: '0011_notifications', class: Notifications },
+  { name: '0012_forms', class: Forms },
 ];

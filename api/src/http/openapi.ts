@@ -7,7 +7,7 @@ import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swag
 import { components, know } from './route.js';
 import { SCOPES } from './scopes.js';
 
-const VERSION = '1.9.0';
+const VERSION = '1.10.0';
 const PATH = '/openapi.json';
 know('GET', PATH);
 

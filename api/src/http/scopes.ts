@@ -18,6 +18,8 @@ export const SCOPES = {
   'logs:read': 'read the logs of a project’s services and functions',
   'notifications:read': 'list webhooks, and what was delivered on the channels of notifications',
   'notifications:write': 'create and delete webhooks, replace their secrets, and send test notifications',
+  'forms:read': 'read the forms of sites, and download their entries',
+  'forms:write': 'delete forms and entries, and set for how long entries are kept',
   'functions:read': 'list and read edge functions, their versions and logs',
   'functions:write': 'create, change, deploy and delete edge functions, which run with the project’s keys',
   'builds:read': 'list and read the builds of sites, and their logs',

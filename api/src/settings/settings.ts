@@ -43,6 +43,8 @@ export interface ApiSettings extends Installation {
   functionsSocket?: string | undefined;
   /** The Unix socket at which the data plane responds with logs of projects. Undefined: it has none. */
   projectLogsSocket?: string | undefined;
+  /** Unix socket at which the API accepts entries of forms from the data plane. Undefined: it accepts none. */
+  formsSocket?: string | undefined;
   /** Folder of builds and their logs; undefined: this installation runs no builds. */
   buildsFolder?: string | undefined;
   /** Pods that run functions, on a cluster. */
@@ -59,7 +61,7 @@ export interface ApiSettings extends Installation {
   newRef?: (() => string) | undefined;
   /** Milliseconds for which a restart of a machine's service waits for the operator, for tests. Default: a minute. */
   restartTimeoutMs?: number | undefined;
-  /** The clock of notifications, for tests. */
+  /** The clock of notifications and forms, for tests. */
   now?: (() => Date) | undefined;
   /** Networks that addresses of tenants may reach. Undefined: the internet alone. */
   reach?: Reach | undefined;
@@ -115,6 +117,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || dataplaneOf(installation)).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
     projectLogsSocket: environment.SLIPWAY_PROJECT_LOGS_SOCKET || undefined,
+    formsSocket: environment.SLIPWAY_FORMS_SOCKET || undefined,
     buildsFolder: environment.SLIPWAY_BUILDS_DIR || undefined,
     functionsPods: podsOf(environment, 'functions', 'SLIPWAY_FUNCTIONS_TOKEN'),
     hostingPods: podsOf(environment, 'hosting', 'SLIPWAY_HOSTING_TOKEN'),

@@ -44,6 +44,7 @@ import { Tokens } from '../identity/tokens.js';
 import type { OwnerLog } from '../logs/owner-log.js';
 import type { PausedProjects } from '../projects/paused-projects.js';
 import type { AppTenant, BackendTenant, Caller, SiteTenant, Tenant, Upstream } from '../projects/tenant.js';
+import { isFormPath } from '../services/form-path.js';
 import type { AppRequest, Apps, Hosting, Service, ServiceRequest, Services } from '../services/service.js';
 import { ConnectionError, PoolBusyError } from '../sql/errors.js';
 import type { DeployedName } from '../upstreams/deployed.js';
@@ -286,9 +287,14 @@ export class Gateway {
     if (preview !== undefined) outgoing.setHeader('X-Robots-Tag', 'noindex');
     const visitor = this.#clientAddress(incoming);
     const isExceeded = this.walls.rateLimit.exceeded(ref, visitor);
-    const refusal = isExceeded ? TOO_MANY_REQUESTS : siteRefusal(tenant, incoming.method as string, ownOrigin);
-    if (!refusal && this.options.hosting) {
-      return this.options.hosting.serve({ ref, preview, target, requestId, address: visitor, incoming, outgoing });
+    const method = incoming.method as string;
+    // Visitors of a preview are its developers.
+    const isForm = method === 'POST' && preview === undefined && tenant.formsEnabled && isFormPath(target);
+    const refusal = isExceeded ? TOO_MANY_REQUESTS : siteRefusal(tenant, { method, ownOrigin, isForm });
+    const { hosting } = this.options;
+    if (!refusal && hosting) {
+      const request = { ref, preview, target, requestId, address: visitor, incoming, outgoing };
+      return isForm ? hosting.receive({ ...request, siteUrl: tenant.siteUrl as string }) : hosting.serve(request);
     }
     outgoing.setHeader('X-Request-Id', requestId);
     refuse(outgoing, refusal ?? NOTHING_DEPLOYED);

@@ -1,7 +1,7 @@
 /** Responses of the gateway to rejected requests, before any service gets them. */
 import { type ProjectService, type ProjectType } from '@slipway/crds';
 import { PROJECT_PAUSED, PROJECTS_DOMAIN_SETTING, whyUnavailable } from '@slipway/installation';
-import type { Refusal } from '../http/refusals.js';
+import { READ_ONLY_SITE, type Refusal } from '../http/refusals.js';
 import type { TokenProblem } from '../identity/tokens.js';
 import { type Pause, reasonOf } from '../projects/paused-projects.js';
 import type { HostedTenant, SiteTenant } from '../projects/tenant.js';
@@ -108,12 +108,13 @@ export function paused(pause: Pause): Refusal {
   };
 }
 
-/** Returns the rejection of a request to a site; undefined if its files answer. */
-export function siteRefusal(tenant: SiteTenant, method: string, ownOrigin: boolean): Refusal | undefined {
+/** Returns the rejection of a request to a site; undefined if its files answer, or one of its forms. */
+export function siteRefusal(
+  tenant: SiteTenant,
+  { method, ownOrigin, isForm }: { method: string; ownOrigin: boolean; isForm: boolean },
+): Refusal | undefined {
   const refusal = hostedRefusal(tenant, ownOrigin);
-  if (refusal === undefined && method !== 'GET' && method !== 'HEAD') {
-    return { status: 405, body: { message: 'A site is read by GET and HEAD' }, headers: { Allow: 'GET, HEAD' } };
-  }
+  if (refusal === undefined && !isForm && method !== 'GET' && method !== 'HEAD') return READ_ONLY_SITE;
   return refusal;
 }
 

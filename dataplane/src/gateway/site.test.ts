@@ -17,6 +17,7 @@ const site = (ref: string, change: Partial<SiteTenant> = {}): SiteTenant => ({
   ref,
   revision: '1',
   suspended: false,
+  formsEnabled: false,
   type: 'frontend',
   siteUrl: `http://${ref}.localhost:4000`,
   ...change,

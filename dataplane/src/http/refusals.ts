@@ -121,6 +121,23 @@ export const NOTHING_DEPLOYED: Refusal = {
   headers: { 'Cache-Control': 'no-store' },
 };
 
+/** Response of a site to a method that it has no use for. */
+export const READ_ONLY_SITE: Refusal = {
+  status: 405,
+  body: { message: 'A site is read by GET and HEAD' },
+  headers: { Allow: 'GET, HEAD' },
+};
+
+/** Response to a form where no program stores its entries. */
+export const FORMS_NOT_OFFERED: Refusal = {
+  status: 503,
+  body: {
+    message: 'This installation stores no entries of forms: on a cluster, forms are not offered yet',
+    hint: 'Send the form to a function of a project, or to another service.',
+  },
+  headers: { 'Cache-Control': 'no-store' },
+};
+
 /** Response of an app before its first deployment, or if no version of it is running. */
 export const NO_VERSION_RUNS: Refusal = {
   status: 503,

@@ -325,8 +325,10 @@ test('a frontend project is hosted without a database login or key, even if Secr
   const { revision, ...tenant } = (await until(() => registry.tenant(ref), 'the project')) as SiteTenant;
   assert.ok(revision);
   const siteUrl = `http://${ref}.localhost:4000`;
-  assert.equal(tenant, { kind: 'site', ref, suspended: false, type: 'frontend', siteUrl });
+  assert.equal(tenant, { kind: 'site', ref, suspended: false, formsEnabled: false, type: 'frontend', siteUrl });
   assert.is(registry.backend(ref), undefined);
+  await client.patch(`${PROJECTS}/${ref}`, { spec: { formsEnabled: true } });
+  await until(() => (registry.tenant(ref) as SiteTenant | undefined)?.formsEnabled, 'forms to be accepted');
   await client.patch(`${PROJECTS}/${ref}`, { spec: { suspend: true } });
   await until(() => registry.tenant(ref)?.suspended, 'the suspension');
   await client.delete(`${PROJECTS}/${ref}`);

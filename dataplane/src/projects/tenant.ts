@@ -38,6 +38,8 @@ interface AnyHostedTenant extends AnyTenant {
 
 export interface SiteTenant extends AnyHostedTenant {
   kind: 'site';
+  /** True if the site accepts posts of forms. */
+  formsEnabled: boolean;
 }
 
 export interface AppTenant extends AnyHostedTenant {

@@ -136,7 +136,8 @@ export class Tenants {
   }
 
   #site(project: ProjectObject): SiteTenant {
-    const tenant = { kind: 'site' as const, ...this.#hosted(project) };
+    const formsEnabled = project.spec.formsEnabled ?? false;
+    const tenant = { kind: 'site' as const, formsEnabled, ...this.#hosted(project) };
     return { ...tenant, revision: digest(tenant, project.metadata.uid) };
   }
 

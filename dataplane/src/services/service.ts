@@ -66,9 +66,16 @@ export interface SiteRequest {
   outgoing: ServerResponse;
 }
 
+/** POST to the path of a form at a site's own origin. */
+export interface FormRequest extends SiteRequest {
+  /** Origin of the site. */
+  siteUrl: string;
+}
+
 /** Serves the sites of hosted projects. It responds to every request, also with its own errors, with X-Request-Id. */
 export interface Hosting {
   serve(request: SiteRequest): void;
+  receive(request: FormRequest): void;
   close(): void;
 }
 

@@ -36,7 +36,8 @@ async function serve(hosting: Hosting, behindIngress: boolean): Promise<{ url: s
     tenant: (ref) => {
       if (refOfPreview(ref) !== undefined) return undefined;
       const siteUrl = `http://${ref}.pages.test`;
-      return { kind: 'site', ref, revision: '1', suspended: ref === 'resting', type: 'frontend', siteUrl };
+      const suspended = ref === 'resting';
+      return { kind: 'site', ref, revision: '1', suspended, formsEnabled: true, type: 'frontend', siteUrl };
     },
     complete: () => true,
     services: {},
@@ -167,6 +168,18 @@ test('an unavailable pod causes a 502, and other sites are served', async (world
   assert.ok(headers['x-request-id']);
   await deploy(world, 'shop', 'still here');
   assert.is((await ask(world, 'shop')).text, 'still here');
+});
+
+test('a form gets 503 where sites are in pods, and no pod gets it', async (world) => {
+  await deploy(world, 'blog', 'x');
+  const { port } = new URL(world.gateway);
+  const { status, text } = await requestHost({ port, host: 'blog.pages.test', path: '/forms/contact', method: 'POST' });
+  assert.is(status, 503);
+  assert.match(JSON.parse(text).message, 'on a cluster, forms are not offered yet');
+  assert.equal(
+    world.pods.flatMap(({ seen }) => seen),
+    [],
+  );
 });
 
 test.run();

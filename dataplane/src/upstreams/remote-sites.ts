@@ -6,8 +6,8 @@
 import { podOf } from '@slipway/installation';
 import type { Logger } from 'pino';
 import { endToEnd } from '../http/proxy-headers.js';
-import { refuse, serviceBusy, serviceDown, serviceTooSlow } from '../http/refusals.js';
-import type { Hosting, SiteRequest } from '../services/service.js';
+import { FORMS_NOT_OFFERED, refuse, serviceBusy, serviceDown, serviceTooSlow } from '../http/refusals.js';
+import type { FormRequest, Hosting, SiteRequest } from '../services/service.js';
 import { ServiceBusy, ServiceTooSlow, UpstreamClient } from './upstream-client.js';
 
 const NAME = 'hosting';
@@ -47,6 +47,12 @@ class RemoteSites implements Hosting {
         if (!outgoing.headersSent) outgoing.setHeader('X-Request-Id', requestId);
         refuse(outgoing, refusalOf(error));
       });
+  }
+
+  /** The pods of sites reach no program that stores entries. */
+  receive({ outgoing, requestId }: FormRequest): void {
+    outgoing.setHeader('X-Request-Id', requestId);
+    refuse(outgoing, FORMS_NOT_OFFERED);
   }
 
   close(): void {

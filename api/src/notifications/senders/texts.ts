@@ -34,21 +34,40 @@ const TITLES: Readonly<Record<DueDelivery['type'], string>> = {
   'notification.test': 'This is a test',
 };
 
+/** Fields of a form that a message shows. */
+const MOST_FIELDS = 20;
+
 const wordsOf = (value: unknown) => (Array.isArray(value) ? value.join(', ') : value);
 
 export function noticeOf({ type, data }: Told): Notice {
   const { project, ...members } = data as { project?: { name?: unknown } } & Record<string, unknown>;
-  const nested = Object.values(members).find(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  );
-  const facts = { ...members, ...(nested as object | undefined) };
   return {
     title: TITLES[type],
     facts: [
       ...(project ? [['project', oneLine(project.name)] as [string, string]] : []),
-      ...Object.entries(facts)
-        .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value) || Array.isArray(value))
-        .map(([name, value]): [string, string] => [name.replaceAll('_', ' '), oneLine(wordsOf(value))]),
+      ...(type === 'form.received' ? fieldFacts(members) : factsOf(members)),
     ],
   };
+}
+
+function factsOf(members: Record<string, unknown>): Notice['facts'] {
+  const nested = Object.values(members).find(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  );
+  return Object.entries({ ...members, ...(nested as object | undefined) })
+    .filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value) || Array.isArray(value))
+    .map(([name, value]) => [name.replaceAll('_', ' '), oneLine(wordsOf(value))]);
+}
+
+/** Names of fields are hostile too. The word before them keeps them apart from the facts of the platform. */
+function fieldFacts({ form, entry }: { form?: unknown; entry?: { data?: object } }): Notice['facts'] {
+  const fields = Object.entries(entry?.data ?? {});
+  const further = fields.length - MOST_FIELDS;
+  return [
+    ['form', oneLine(form)],
+    ...fields
+      .slice(0, MOST_FIELDS)
+      .map(([name, value]): [string, string] => [`field ${oneLine(name)}`, oneLine(wordsOf(value))]),
+    ...(further > 0 ? [['further fields', String(further)] as [string, string]] : []),
+  ];
 }

@@ -29,11 +29,12 @@ export class SiteWorld {
     private readonly hosting: { close(): void },
   ) {}
 
-  static async open(): Promise<SiteWorld> {
+  /** A site whose ref begins with `forms` accepts forms. */
+  static async open(formsSocket?: string): Promise<SiteWorld> {
     const folder = await mkdtemp(path.join(tmpdir(), 'hosting-'));
     const sites = new Sites(path.join(folder, 'sites'));
     const log = pino({ level: 'silent' });
-    const hosting = createHosting({ folder: sites.folder, log });
+    const hosting = createHosting({ folder: sites.folder, formsSocket, log });
     const gateway = createGateway({
       publicUrl: 'http://localhost:4000',
       allowedHosts: [],
@@ -44,6 +45,7 @@ export class SiteWorld {
               ref,
               revision: '1',
               suspended: ref === 'suspended',
+              formsEnabled: ref.startsWith('forms'),
               type: 'frontend',
               siteUrl: `http://${ref}.localhost:4000`,
             }

@@ -8,20 +8,30 @@ import { pipeline } from 'node:stream/promises';
 import { LogThrottle, underWay } from '@slipway/program';
 import { SiteReader } from '@slipway/sites';
 import type { Logger } from 'pino';
-import { FAILED, NOTHING_DEPLOYED, type Refusal, refuse } from '../../http/refusals.js';
-import type { Hosting, SiteRequest } from '../service.js';
+import {
+  FAILED,
+  FORMS_NOT_OFFERED,
+  NOTHING_DEPLOYED,
+  READ_ONLY_SITE,
+  type Refusal,
+  refuse,
+} from '../../http/refusals.js';
+import type { FormRequest, Hosting, SiteRequest } from '../service.js';
 import { hasHash } from './caching.js';
 import { decodedPath } from './encoding.js';
 import { type Content, FileContents } from './file-contents.js';
+import { FormReceiver } from './forms/form-receiver.js';
 import { applyHeaderRules } from './header-rules.js';
 import { type LiveDeployment, LiveDeployments } from './live-deployments.js';
-import { type Found, findFile } from './lookup.js';
+import { type Found, findFile, hasFileAt } from './lookup.js';
 import { MALFORMED_PATH, NO_FILE } from './refusals.js';
 import { type Representation, represent } from './representation.js';
 
 export interface HostingOptions {
   /** Folder of sites. */
   folder: string;
+  /** Unix socket of the API that stores entries of forms; undefined: there is none. */
+  formsSocket?: string | undefined;
   log: Logger;
 }
 
@@ -42,11 +52,13 @@ class SiteServer implements Hosting {
   readonly #contents = new FileContents();
   readonly #failures: LogThrottle;
   readonly #log: Logger;
+  readonly #forms: FormReceiver | undefined;
 
-  constructor({ folder, log }: HostingOptions) {
+  constructor({ folder, formsSocket, log }: HostingOptions) {
     this.#reader = new SiteReader(folder);
     this.#deployments = new LiveDeployments(this.#reader);
     this.#log = log;
+    this.#forms = formsSocket === undefined ? undefined : new FormReceiver(formsSocket, log);
     this.#failures = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, 'more failed requests of sites'));
   }
 
@@ -57,8 +69,25 @@ class SiteServer implements Hosting {
     else void this.#find(request, false);
   }
 
+  receive(request: FormRequest): void {
+    underWay(request.ref, 'site request');
+    this.#receive(request).catch((error: unknown) => this.#fail(error, request));
+  }
+
   close(): void {
     this.#failures.close();
+    this.#forms?.close();
+  }
+
+  async #receive(request: FormRequest): Promise<void> {
+    const deployment = await this.#deployments.find(siteOf(request));
+    if (!deployment) return refuseVisit(request, NOTHING_DEPLOYED);
+    const path = decodedPath(request.target.split('?', 1)[0] as string);
+    if (path === undefined) return refuseVisit(request, MALFORMED_PATH);
+    if (hasFileAt(deployment.files, path)) return refuseVisit(request, READ_ONLY_SITE);
+    if (!this.#forms) return refuseVisit(request, FORMS_NOT_OFFERED);
+    request.outgoing.setHeader('X-Request-Id', request.requestId);
+    await this.#forms.receive(request);
   }
 
   async #find(request: SiteRequest, isRepeated: boolean): Promise<void> {

@@ -59,6 +59,10 @@ function ruled(files: SiteFiles, path: string, query: string, { rule, target }: 
   return { kind: 'redirect', status: rule.status, location: ownQuery === undefined ? `${target}${query}` : target };
 }
 
+/** True if a file of the site answers the path itself, without a rule and without a fallback. */
+export const hasFileAt = (files: SiteFiles, path: string): boolean =>
+  fileAt(files, path) !== undefined || files.has(`${path}/index.html`);
+
 function fileAt(files: SiteFiles, path: string): SiteFile | undefined {
   if (path === '' || path.endsWith('/')) return files.get(`${path}index.html`);
   return files.get(path) ?? files.get(`${path}.html`);

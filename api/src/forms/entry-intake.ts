@@ -1,0 +1,90 @@
+/**
+ * Stores entries of forms. In: an entry that the data plane received at a site. Out: a row, and for an entry without a
+ * flag the event `form.received` in the same transaction. A full project gets the event `quota.exceeded` once a day.
+ */
+import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
+import { Inject, Injectable } from '@nestjs/common';
+import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
+import { wantedChannels } from '../notifications/wanted-channels.js';
+import type { NewEvent } from '../outbox/events.js';
+import { Outbox } from '../outbox/outbox.js';
+import { nameOf } from '../projects/project-view.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
+import { entryText, type FieldValue, readEntryText } from './entry-data.js';
+import { FORM_QUOTA, FormsRepository } from './forms.repository.js';
+
+export interface ReceivedEntry {
+  ref: string;
+  form: string;
+  fields: readonly (readonly [name: string, value: FieldValue])[];
+  flagged: string | null;
+}
+
+/** `unknown`: the project does not exist, or accepts no forms. */
+export type Received = 'stored' | 'full' | 'unknown';
+
+@Injectable()
+export class EntryIntake {
+  private readonly now: () => Date;
+
+  constructor(
+    private readonly cache: ProjectCache,
+    private readonly forms: FormsRepository,
+    private readonly outbox: Outbox,
+    private readonly orm: MikroORM,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
+  ) {
+    this.now = settings.now ?? (() => new Date());
+  }
+
+  async receive(entry: ReceivedEntry): Promise<Received> {
+    const project = this.cache.get(entry.ref);
+    if (!project || project.metadata.deletionTimestamp || project.spec.formsEnabled !== true) return 'unknown';
+    const id = await this.forms.projectId(entry.ref, project.metadata.uid);
+    if (id === undefined) return 'unknown';
+    const received = await this.orm.em.fork().transactional((em) => this.store(em, id, { project, entry }));
+    this.outbox.announce();
+    return received;
+  }
+
+  private async store(
+    em: EntityManager,
+    projectId: number,
+    { project, entry: { form, fields, flagged } }: { project: SeenProject; entry: ReceivedEntry },
+  ): Promise<Received> {
+    const at = this.now();
+    const { text, bytes } = entryText(fields);
+    const wanted = wantedChannels(project, this.settings);
+    const about = { id: projectId, ref: project.metadata.name, name: nameOf(project) };
+    const added = await this.forms.add(em, { projectId, form, text, bytes, flagged, at });
+    if ('full' in added) {
+      await this.outbox.addForProject(em, projectId, wanted, fullEvent(project, about, { usedBytes: added.full, at }));
+      return 'full';
+    }
+    if (flagged === null) {
+      const data = { project: about, form, entry: entryView(added.id, at, text) };
+      const key = `form-entry-${added.id}`;
+      await this.outbox.addForProject(em, projectId, wanted, { key, type: 'form.received', at, data });
+    }
+    return 'stored';
+  }
+}
+
+const entryView = (id: string, at: Date, text: string) => ({
+  id,
+  created_at: at.toISOString(),
+  data: readEntryText(text),
+});
+
+/** The key has the day, so that a day has one event. */
+const fullEvent = (
+  { metadata }: SeenProject,
+  project: object,
+  { usedBytes, at }: { usedBytes: number; at: Date },
+): NewEvent => ({
+  key: `${metadata.uid}/quota.exceeded/forms/${at.toISOString().slice(0, 10)}`,
+  type: 'quota.exceeded',
+  at,
+  data: { project, quota: 'forms', used_bytes: usedBytes, limit_bytes: FORM_QUOTA.bytes },
+});
