@@ -396,6 +396,7 @@ function addressed({ ids }: Walked, { path, method }: Operation): string {
     '{buildId}': '1',
     '{funcId}': String(ids.funcId),
     '{webhook_id}': String(ids.webhookId),
+    '{entry_id}': '1',
     '{service}': 'auth',
     '{name}': 'walked',
   };

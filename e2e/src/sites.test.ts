@@ -1,4 +1,7 @@
 /** Tests projects of type frontend on one machine, through the public addresses: over REST, and with kubectl only. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { API_VERSION, GROUP, type Project, VERSION } from '@slipway/crds';
 import { namespaceOf, SECRETS } from '@slipway/installation';
 import { missingWall } from '@slipway/kaniko-build-wrapper';
@@ -12,7 +15,7 @@ import { buildEnded, createSite as create, deploy, type Source } from './deploys
 import { databaseObjectsOf } from './leftovers.js';
 import { Management, type ProjectView } from './management.js';
 import { type RunningPlatform, startPlatform } from './platform.js';
-import { requestSite } from './site-request.js';
+import { requestSite, sendToSite } from './site-request.js';
 
 const TOKEN = 'token-of-the-owner';
 const missing = missingWall();
@@ -127,6 +130,48 @@ else
       return body.usage?.site?.used === 1e6 && body.usage.site.limit === 8 * 2 ** 30;
     }, 'its status to have the disk that it uses');
     assert.is((await person.call('DELETE', `/projects/${project.id}`)).status, 200);
+    await person.untilGone(project.id);
+  });
+
+/** A server that receives the messages of a webhook. */
+async function startReceiver() {
+  const messages: string[] = [];
+  const server = createServer(async (incoming, outgoing) => {
+    messages.push(await text(incoming));
+    outgoing.writeHead(204).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return { messages, url: `http://127.0.0.1:${port}/`, close: () => server.close() };
+}
+
+if (!missing)
+  test('a posted form of a deployed site is an entry over REST, and a webhook receives its event', async () => {
+    const page = '<form method="post" action="/forms/contact"><input name="email"></form>';
+    workshop.repository('form', { 'index.html': page, 'thanks/index.html': 'thanks' });
+    const project = await createSite('form', { repo_url: `${host.origin}/form.git`, github_token: TOKEN });
+    const path = `/projects/${project.id}`;
+    const receiver = await startReceiver();
+    assert.is((await person.call('PATCH', path, { forms_enabled: true })).status, 200);
+    const hook = { url: receiver.url, events: ['form.received'] };
+    assert.is((await person.call('POST', `${path}/webhooks`, hook)).status, 201);
+    assert.is((await buildEnded(person, project, await deploy(person, project), 30_000)).phase, 'Deployed');
+    await until(async () => (await requestSite(project.project_url)).body === page, 'the site to be served');
+
+    const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html,*/*;q=0.8' };
+    const form = { method: 'POST', headers, body: 'email=ada%40example.com&_next=%2Fthanks%2F' } as const;
+    const answer = await sendToSite(project.project_url, '/forms/contact', form);
+    assert.equal([answer.status, answer.headers.location], [303, '/thanks/'], answer.body);
+    const { body } = await person.call<{ items: { data: object }[] }>('GET', `${path}/forms/contact/entries`);
+    assert.equal(
+      body.items.map(({ data }) => data),
+      [{ email: 'ada@example.com' }],
+    );
+    const message = JSON.parse(await until(() => receiver.messages[0], 'the event at the webhook'));
+    assert.is(message.type, 'form.received');
+    assert.equal([message.data.form, message.data.entry.data], ['contact', { email: 'ada@example.com' }]);
+    receiver.close();
+    assert.is((await person.call('DELETE', path)).status, 200);
     await person.untilGone(project.id);
   });
 
