@@ -64,6 +64,13 @@ export class Management {
     return person;
   }
 
+  /** Uses a user token of a registered account. */
+  static async login(platform: At, account: { email: string; password: string }): Promise<Management> {
+    const { status, body } = await call<{ token: string }>(platform, 'POST', '/auth/login', account);
+    if (status !== 200) throw new Error(`login answered ${status}: ${JSON.stringify(body)}`);
+    return new Management(platform, account.email, body.token);
+  }
+
   /** Uses an existing personal access token. */
   static withToken(platform: At, email: string, token: string): Management {
     return new Management(platform, email, token);

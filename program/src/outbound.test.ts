@@ -1,6 +1,9 @@
 /** Tests outgoing connections, with real servers on this machine in place of servers inside a cluster. */
+
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -85,6 +88,34 @@ test('allowed addresses can be reached by name and by address, and a name resolv
   await outbound.close();
   server.closeAllConnections();
   server.close();
+});
+
+test('a name that changes its address between two lookups leads nowhere inside', async () => {
+  const inside = await startInside();
+  const original = dns.lookup;
+  const answers: string[] = [];
+  // The name server of an attacker: every second answer is inside. The public address has nothing to connect to.
+  const changing = (_host: string, _options: object, done: (error: null, found: object[]) => void) => {
+    answers.push(answers.length % 2 === 0 ? '192.0.2.1' : '127.0.0.1');
+    done(null, [{ address: answers.at(-1), family: 4 }]);
+  };
+  Object.assign(dns, { lookup: changing });
+  syncBuiltinESMExports();
+  const outbound = outboundTo((address) => address === '192.0.2.1');
+  try {
+    for (let count = 0; count < 4; count += 1) {
+      const url = `http://changing.example:${inside.port}/`;
+      await outbound.fetch(url, { signal: AbortSignal.timeout(200) }).catch(() => undefined);
+      await outbound.connect('changing.example', inside.port, 200).catch(() => undefined);
+    }
+    assert.ok(answers.length >= 8, 'each connection looks the name up once');
+    assert.is(inside.reached(), 0);
+  } finally {
+    Object.assign(dns, { lookup: original });
+    syncBuiltinESMExports();
+    await outbound.close();
+    inside.close();
+  }
 });
 
 test.run();

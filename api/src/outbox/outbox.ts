@@ -54,9 +54,10 @@ export class Outbox {
   async addForAccount(em: EntityManager, userId: number, event: NewEvent): Promise<boolean> {
     if (!this.settings.mail) return false;
     await em.execute(
-      `insert into platform.notification_channels (user_id, kind) values (?, 'mail')
+      `insert into platform.notification_channels (user_id, kind) select ?::integer, 'mail'
+       where not exists (select from platform.notification_channels where user_id = ?::integer)
        on conflict (user_id) where user_id is not null do nothing returning id`,
-      [userId],
+      [userId, userId],
     );
     return this.add(em, event, { user_id: userId }, 'c.user_id = ?', [userId]);
   }
@@ -73,8 +74,11 @@ export class Outbox {
     await em.execute(
       `insert into platform.notification_channels (project_id, kind)
        select ?::integer, kind from unnest(?::text[]) as kind
+       where not exists (
+         select from platform.notification_channels c where c.project_id = ?::integer and c.kind = kind.kind
+       )
        on conflict (project_id, kind) where kind <> 'webhook' and project_id is not null do nothing returning id`,
-      [projectId, sqlArray(kinds)],
+      [projectId, sqlArray(kinds), projectId],
     );
   }
 
