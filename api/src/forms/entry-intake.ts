@@ -64,18 +64,36 @@ export class EntryIntake {
     }
     if (flagged === null) {
       const data = { project: about, form, entry: entryView(added.id, at, text) };
-      const key = `form-entry-${added.id}`;
-      await this.outbox.addForProject(em, projectId, wanted, { key, type: 'form.received', at, data });
+      const event: NewEvent = {
+        key: `form-entry-${added.id}`,
+        type: 'form.received',
+        at,
+        data,
+        isOnlyForChannels: true,
+      };
+      await this.outbox.addForProject(em, projectId, wanted, event);
     }
     return 'stored';
   }
 }
 
-const entryView = (id: string, at: Date, text: string) => ({
-  id,
-  created_at: at.toISOString(),
-  data: readEntryText(text),
-});
+/** Bytes of an entry's fields in a notification, which is stored beside the entry for up to two weeks. */
+const MOST_NOTIFIED = 8 * 1024;
+
+/** `is_cut`: further fields are only in the entry. */
+function entryView(id: string, at: Date, text: string) {
+  const all = Object.entries(readEntryText(text));
+  const shown: typeof all = [];
+  let bytes = 0;
+  for (const field of all) {
+    const size = Buffer.byteLength(JSON.stringify(field));
+    if (bytes + size > MOST_NOTIFIED) continue;
+    bytes += size;
+    shown.push(field);
+  }
+  const isCut = shown.length < all.length;
+  return { id, created_at: at.toISOString(), data: Object.fromEntries(shown), ...(isCut && { is_cut: true }) };
+}
 
 /** The key has the day, so that a day has one event. */
 const fullEvent = (

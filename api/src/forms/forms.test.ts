@@ -41,6 +41,9 @@ async function site(token = owner): Promise<Made> {
   const json = { name: `site-${count}`, backend_type: 'frontend' };
   const { body } = await api.call('POST', '/projects', { token, json });
   await api.call('PATCH', `/projects/${body.id}`, { token, json: { forms_enabled: true } });
+  // Without a channel that receives it, an event of a form is not stored.
+  const webhook = { url: 'https://receiver.invalid/', events: ['form.received'] };
+  await api.call('POST', `/projects/${body.id}/webhooks`, { token, json: webhook });
   return body;
 }
 

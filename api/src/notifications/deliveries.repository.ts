@@ -213,6 +213,23 @@ export class DeliveriesRepository {
     return rows.length;
   }
 
+  /** Deletes the oldest events of projects that have more than `kept` of these types, unless they wait. */
+  async trim(types: readonly EventType[], kept: number): Promise<void> {
+    await this.rows(
+      `delete from platform.notification_events where id in (
+         select id from (
+           select e.id, row_number() over (partition by project_id order by created_at desc) as place
+           from platform.notification_events e where type = any (?::text[])
+         ) numbered
+         where place > ?
+       ) and not exists (
+         select from platform.notification_deliveries d
+         where d.event_id = notification_events.id and d.status = 'pending'
+       ) returning id`,
+      [sqlArray(types), kept],
+    );
+  }
+
   private rows<T>(sql: string, values: unknown[]): Promise<T[]> {
     return this.orm.em.fork().execute(sql, values) as unknown as Promise<T[]>;
   }

@@ -8,6 +8,7 @@ import { type Outbound, outboundTo } from '@slipway/program/outbound.js';
 import type { Logger } from 'pino';
 import { ProjectCache } from '../kubernetes/project-cache.js';
 import { AccountMail } from '../mail/account-mail.js';
+import { UNBOUNDED_EVENTS } from '../outbox/events.js';
 import { Outbox } from '../outbox/outbox.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { LOG, SETTINGS } from '../settings/injected.js';
@@ -25,7 +26,9 @@ import { WebhookSecrets } from './webhook-secrets.js';
 const EVERY_MS = 2_000;
 /** A project in provisioning changes several times in this time, and its owner waits for it. */
 const CHANGES_WAIT_MS = 200;
-const SWEEP_MS = 3_600_000;
+const SWEEP_MS = 300_000;
+/** Events of a project whose number a stranger decides. */
+const MOST_UNBOUNDED = 2_000;
 /** Longer than `LOOK_BACK_MS` of builds, whose keys must not be forgotten earlier. */
 export const KEPT_MS = 14 * 24 * 3_600_000;
 const DELETED_AT_ONCE = 5_000;
@@ -113,9 +116,10 @@ export class Notifier implements OnApplicationBootstrap, OnApplicationShutdown {
   private async sweep(): Promise<void> {
     const time = new Date(this.now().getTime() - KEPT_MS);
     try {
+      await this.repository.trim(UNBOUNDED_EVENTS, MOST_UNBOUNDED);
       while (!this.closed && (await this.repository.removeOlderThan(time, DELETED_AT_ONCE)) === DELETED_AT_ONCE);
     } catch (error) {
-      this.log.warn({ err: error }, 'old notifications not deleted; tried again in an hour');
+      this.log.warn({ err: error }, 'old notifications not deleted; tried again in five minutes');
     }
   }
 

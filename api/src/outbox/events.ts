@@ -28,7 +28,12 @@ export interface NewEvent {
   type: EventType;
   at: Date;
   data: Record<string, unknown>;
+  /** True for an event that is added once by its nature: without a channel that receives it, nothing is stored. */
+  isOnlyForChannels?: boolean;
 }
+
+/** Types whose number a stranger decides. Only the newest of a project are kept, as their keys never come again. */
+export const UNBOUNDED_EVENTS: readonly EventType[] = ['form.received', TEST_EVENT];
 
 /** Channels of a project besides its webhooks. */
 export interface WantedChannels {

@@ -84,29 +84,34 @@ export class Outbox {
 
   private async add(
     em: EntityManager,
-    { key, type, at, data }: NewEvent,
+    { key, type, at, data, isOnlyForChannels = false }: NewEvent,
     of: { project_id?: number; user_id?: number },
     which: string,
     values: unknown[],
   ): Promise<boolean> {
     const now = this.now();
     const rows = (await em.execute(
-      `with event as (
-         insert into platform.notification_events
-           (id, key, project_id, user_id, type, data, occurred_at, created_at)
-         values (?, ?, ?, ?, ?, ?::json, ?, ?) on conflict (key) do nothing returning id
-       ), delivery as (
-         insert into platform.notification_deliveries (event_id, channel_id, next_at)
-         select event.id, c.id, ?::timestamptz from event, platform.notification_channels c
+      `with receiving as (
+         select c.id from platform.notification_channels c
          where c.disabled_at is null and ${which} and (
            select count(*) from platform.notification_deliveries d where d.channel_id = c.id and d.status = 'pending'
          ) < ?
+       ), event as (
+         insert into platform.notification_events
+           (id, key, project_id, user_id, type, data, occurred_at, created_at)
+         select ?::uuid, ?, ?::integer, ?::integer, ?, ?::json, ?::timestamptz, ?::timestamptz
+         where not ?::boolean or exists (select from receiving)
+         on conflict (key) do nothing returning id
+       ), delivery as (
+         insert into platform.notification_deliveries (event_id, channel_id, next_at)
+         select event.id, receiving.id, ?::timestamptz from event, receiving
          returning id
        )
        select id, (select count(*) from delivery) from event`,
       [
+        ...[...values, MOST_WAITING],
         ...[randomUUID(), key, of.project_id ?? null, of.user_id ?? null, type, JSON.stringify(data), at, now],
-        ...[now, ...values, MOST_WAITING],
+        ...[isOnlyForChannels, now],
       ],
     )) as unknown[];
     return rows.length > 0;
