@@ -5,6 +5,7 @@
 import { MikroORM } from '@mikro-orm/postgresql';
 import { Inject, Injectable } from '@nestjs/common';
 import { type Build, GROUP, VERSION } from '@slipway/crds';
+import { namespaceOf } from '@slipway/installation';
 import { Informer } from '@slipway/kubernetes';
 import type { Logger } from 'pino';
 import { Kubernetes } from '../kubernetes/client.js';
@@ -47,6 +48,7 @@ export class BuildEvents {
     this.informer = new Informer({ client: kubernetes.client, resource: 'builds', path, keep: lean, log });
     this.informer.onChange(({ before, after }) => {
       if (!after) return void this.ended.delete(before?.metadata.uid ?? '');
+      if (!isInOwnNamespace(after)) return;
       if (typeOf(after) === undefined || (before && typeOf(before) !== undefined)) return;
       this.ended.set(after.metadata.uid, after);
       this.onEnd();
@@ -106,6 +108,9 @@ export class BuildEvents {
     return this.since;
   }
 }
+
+/** A user of kubectl can name any project in a Build. The operator fails it, and no owner is notified. */
+const isInOwnNamespace = ({ metadata, spec }: SeenBuild) => metadata.namespace === namespaceOf(spec.project);
 
 const TYPES = { Deployed: 'deploy.succeeded', Failed: 'deploy.failed' } as const;
 const typeOf = ({ status }: Build) => TYPES[status?.phase as keyof typeof TYPES];

@@ -81,9 +81,10 @@ const ready = (state: 'True' | 'False', message = 'all services answer', time = 
   lastTransitionTime: time.toISOString(),
 });
 
-async function build(ref: string, name: string, value: BuildStatus, spec: object = {}): Promise<void> {
+/** `place`: the ref of the project in whose namespace the Build is. */
+async function build(ref: string, name: string, value: BuildStatus, spec: object = {}, place = ref): Promise<void> {
   const { client } = api.operator;
-  const namespace = namespaceOf(ref);
+  const namespace = namespaceOf(place);
   await client.create<object>('/api/v1/namespaces', { metadata: { name: namespace } }).catch(() => undefined);
   const path = `/apis/${API_VERSION}/namespaces/${namespace}/builds`;
   const body = { apiVersion: API_VERSION, kind: 'Build', metadata: { name }, spec: { project: ref, ...spec } };
@@ -157,6 +158,19 @@ test('a deploy is reported with its commit, branch and duration, and the message
     duration_seconds: 30,
   });
   assert.is(made.types().length, 2);
+});
+
+test('a build in the namespace of another project is not reported to the project that it names', async () => {
+  const made = await project();
+  const other = await project();
+  const ended = { phase: 'Failed', finishedAt: now().toISOString() } as const;
+  await build(made.ref, 'build-forged', { ...ended, message: 'open https://evil.example' }, {}, other.ref);
+  await build(made.ref, 'build-1', ended);
+  await has(made, 'deploy.failed');
+  await api.restart();
+  const ids = made.data('deploy.failed').map(({ deploy }) => deploy?.id);
+  assert.equal(ids, ['build-1']);
+  assert.equal(other.types(), []);
 });
 
 test('a build that ended more than a week ago is not reported', async () => {
