@@ -21,10 +21,12 @@ const PATIENCE_MS = 30_000;
 export async function startMailbox() {
   const boxes = new Map<string, Received[]>();
   let arrived = Promise.withResolvers<void>();
+  let isRefusing = false;
   const server = new SMTPServer({
     disabledCommands: ['STARTTLS'],
     onAuth: ({ username, password }, _session, done) =>
       username === LOGIN.user && password === LOGIN.pass ? done(null, { user: username }) : done(new Error('no')),
+    onMailFrom: (_address, _session, done) => done(isRefusing ? new Error('no mail is accepted') : null),
     onData: (stream, session, done) => {
       const chunks: Buffer[] = [];
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -62,6 +64,10 @@ export async function startMailbox() {
         if (performance.now() > deadline) throw new Error(`no mail "${subject}" came for ${address}`);
         await Promise.race([arrived.promise, new Promise((resolve) => setTimeout(resolve, 500).unref())]);
       }
+    },
+    /** Accepts no mail until it is called with false. */
+    refuse: (value: boolean) => {
+      isRefusing = value;
     },
     /** Returns the subjects of mails to `address` that no test has read. */
     subjects: (address: string) => (boxes.get(address) ?? []).map(({ subject }) => subject),

@@ -149,6 +149,8 @@ export class DeliveriesRepository {
     const outcomes = deliveries.map((delivery) => ({ delivery, ...afterFailure(delivery, channel, failure, now) }));
     const [first] = outcomes;
     if (!first) return;
+    // The mail server is the installation's: no owner could switch the mails of an account on again.
+    const isOff = first.isOff && channel.kind !== 'mail';
     await this.orm.em.fork().transactional(async (em) => {
       for (const { delivery, nextAt } of outcomes) {
         if (nextAt) await this.retry(em, delivery, attempt, nextAt);
@@ -159,9 +161,9 @@ export class DeliveriesRepository {
          set failures = failures + 1, failing_since = coalesce(failing_since, ?), last_error = ?, paused_until = ?,
            disabled_at = ?
          where id = ? returning id`,
-        [now, failure.error, first.pausedUntil, first.isOff ? now : null, channel.id],
+        [now, failure.error, first.pausedUntil, isOff ? now : null, channel.id],
       );
-      if (first.isOff) await this.dropWaiting(em, channel.id);
+      if (isOff) await this.dropWaiting(em, channel.id);
     });
     channel.failures += 1;
     channel.failingSince ??= now;

@@ -293,6 +293,41 @@ test('receivers that the former owner chose are removed by a transfer, and get n
   assert.is(made.types().length, before);
 });
 
+test('a mail server that fails for five days ends neither mails to accounts nor those about projects', async () => {
+  const account = await register(api);
+  await verify(account.email);
+  const made = await project({}, account);
+  await api.operator.patch(made.ref, { spec: { notifications: { email: true } } });
+  const channels = (columns: string) =>
+    api.onPlatform(
+      `select ${columns} from platform.notification_channels c left join platform.projects p on p.id = c.project_id
+         join platform.users u on u.id = coalesce(c.user_id, p.owner_id)
+       where c.kind = 'mail' and u.email = $1`,
+      [account.email],
+    );
+  const notify = async (name: string) => {
+    const json = { name, scopes: ['projects:read'] };
+    assert.is((await api.call('POST', '/tokens', { token: account.token, json })).status, 201);
+    await api.call('POST', `/projects/${made.id}/notifications/test`, { token: account.token });
+  };
+  mailbox.refuse(true);
+  await notify('first');
+  await until(
+    () => channels('c.failing_since'),
+    (rows) => rows.length === 2 && rows.every((row) => row.failing_since !== null),
+  );
+  await api.onPlatform("update platform.notification_channels set failing_since = now() - interval '6 days'");
+  aheadMs += 10 * MINUTE_MS;
+  await until(
+    () => channels('c.failures'),
+    (rows) => rows.every((row) => Number(row.failures) > 1),
+  );
+  mailbox.refuse(false);
+  assert.equal(await channels('c.disabled_at'), [{ disabled_at: null }, { disabled_at: null }]);
+  aheadMs += 60 * MINUTE_MS;
+  await mailbox.next(account.email, 'New personal access token');
+});
+
 test('a removed project takes its channels and deliveries with it', async () => {
   const made = await project();
   await status(made.ref, { phase: 'healthy', conditions: [ready('True')] });
