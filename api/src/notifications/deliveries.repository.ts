@@ -53,6 +53,10 @@ export interface Attempt {
 
 /** Longer than an attempt may take. */
 const LEASE_MS = 45_000;
+/** Longer than any lease, rest or delay. A time that is further ahead was stored while the clock was wrong. */
+const FURTHEST_MS = 24 * 3_600_000;
+const isReached = (column: string) => `(${column} <= ? or ${column} > ?)`;
+const reached = (now: Date) => [now, later(now, FURTHEST_MS)];
 const later = (now: Date, ms: number) => new Date(now.getTime() + ms);
 
 @Injectable()
@@ -67,13 +71,14 @@ export class DeliveriesRepository {
          select c.id, p.ref, coalesce(p.owner_id, c.user_id) as owner_id
          from platform.notification_channels c left join platform.projects p on p.id = c.project_id
          where c.disabled_at is null
-           and (c.paused_until is null or c.paused_until <= ?) and (c.leased_until is null or c.leased_until <= ?)
+           and (c.paused_until is null or ${isReached('c.paused_until')})
+           and (c.leased_until is null or ${isReached('c.leased_until')})
            -- Not to the former owner's receivers, which the transfer is about to delete.
            and (c.project_id is null or (p.owner_id is not null and p.rotation_step <> 1))
            and not coalesce(p.owner_id, c.user_id, 0) = any (?::integer[])
            and exists (
              select from platform.notification_deliveries d
-             where d.channel_id = c.id and d.status = 'pending' and d.next_at <= ?
+             where d.channel_id = c.id and d.status = 'pending' and ${isReached('d.next_at')}
            )
          order by c.leased_until nulls first, c.id limit 1 for update of c skip locked
        ) due
@@ -81,7 +86,7 @@ export class DeliveriesRepository {
        returning c.id, c.kind, c.lease, c.project_id as "projectId", due.ref, due.owner_id as "ownerId", c.url,
          c.secret, c.former_secret as "formerSecret", c.former_until as "formerUntil", c.failures,
          c.failing_since as "failingSince"`,
-      [randomUUID(), later(now, LEASE_MS), now, now, sqlArray(busy), now],
+      [randomUUID(), later(now, LEASE_MS), ...reached(now), ...reached(now), sqlArray(busy), ...reached(now)],
     );
     if (!row) return undefined;
     const { formerUntil, failingSince, ...channel } = row;
@@ -93,15 +98,16 @@ export class DeliveriesRepository {
     const rows = await this.rows<DueRow>(
       `with leased as (
          update platform.notification_channels set leased_until = ?
-         where id = ? and lease = ? and disabled_at is null and (paused_until is null or paused_until <= ?)
+         where id = ? and lease = ? and disabled_at is null
+           and (paused_until is null or ${isReached('paused_until')})
          returning id
        )
        select d.id, d.attempts, e.id as "eventId", e.type, e.occurred_at as "occurredAt", e.created_at as "createdAt",
          e.data
        from leased join platform.notification_deliveries d on d.channel_id = leased.id
          join platform.notification_events e on e.id = d.event_id
-       where d.status = 'pending' and d.next_at <= ? order by d.next_at, d.id limit ?`,
-      [later(now, LEASE_MS), id, lease, now, now, most],
+       where d.status = 'pending' and ${isReached('d.next_at')} order by d.next_at, d.id limit ?`,
+      [later(now, LEASE_MS), id, lease, ...reached(now), ...reached(now), most],
     );
     return rows.map(({ occurredAt, createdAt, ...row }) => ({
       ...row,

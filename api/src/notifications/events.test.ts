@@ -293,6 +293,32 @@ test('receivers that the former owner chose are removed by a transfer, and get n
   assert.is(made.types().length, before);
 });
 
+test('events are recorded and delivered after the clock was a year ahead', async () => {
+  const made = await project();
+  await change(made.id, { slack_webhook: `${slack.url}/services/clock-${made.id}` });
+  const messages = () => slack.messages.filter(({ path }) => path === `/services/clock-${made.id}`);
+  aheadMs = 365 * 24 * 60 * MINUTE_MS;
+  await status(made.ref, { phase: 'healthy', conditions: [ready('True')] });
+  await has(made, 'project.healthy');
+  await until(
+    async () => messages(),
+    ({ length }) => length > 0,
+  );
+  await api.restart();
+  aheadMs = 0;
+  await status(made.ref, { phase: 'error', conditions: [ready('False')] });
+  await until(
+    () => api.onPlatform('select state from platform.project_health where project_id = $1', [made.id]),
+    ([row]) => row?.state === 'suspected',
+  );
+  aheadMs = MINUTE_MS + 1000;
+  await has(made, 'project.failing');
+  await until(
+    async () => messages(),
+    ({ length }) => length > 1,
+  );
+});
+
 test('a mail server that fails for five days ends neither mails to accounts nor those about projects', async () => {
   const account = await register(api);
   await verify(account.email);

@@ -108,7 +108,9 @@ function whenFailed(known: HealthRecord, now: Date): Decision {
   }
 }
 
-const isSettled = ({ since }: HealthRecord, now: Date) => now.getTime() - since.getTime() >= SETTLE_MS;
+/** A time in the future was recorded while the clock was wrong. */
+const isSettled = ({ since }: HealthRecord, now: Date) =>
+  now.getTime() - since.getTime() >= SETTLE_MS || since.getTime() > now.getTime() + FLAPPING_MS;
 const isFlapping = ({ flappedAt }: HealthRecord, now: Date) =>
   flappedAt !== null && now.getTime() - flappedAt.getTime() <= FLAPPING_MS;
 
