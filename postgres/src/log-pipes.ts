@@ -14,7 +14,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Account } from './account.js';
 import { LineSplitter, type OnLine } from './line-splitter.js';
-import { databaseIn, isAnnouncement, type LogRecord, recordOf, textOf } from './log-record.js';
+import { headOf, isAnnouncement, type LogRecord, recordOf, textOf } from './log-record.js';
 
 const run = promisify(execFile);
 
@@ -26,8 +26,8 @@ export interface LogListener {
   /** Receives the log as text, one line at a time. */
   onLine(line: string): void;
   onRecord?: ((record: LogRecord) => void) | undefined;
-  /** Returns false to drop a record of `database` before it is decoded. */
-  accepts?: ((database: string) => boolean) | undefined;
+  /** Returns false to drop a record of `database` before it is decoded. `isFatal`: its severity is FATAL. */
+  accepts?: ((database: string, isFatal: boolean) => boolean) | undefined;
 }
 
 export interface LogPipes {
@@ -105,8 +105,8 @@ export function passText(line: Buffer | string, { onLine }: Pick<LogListener, 'o
 
 function recordReader({ onLine, onRecord, accepts }: LogListener): OnLine {
   return (line, bytes) => {
-    const database = accepts && databaseIn(line);
-    if (database !== undefined && !accepts?.(database)) return;
+    const head = accepts && headOf(line);
+    if (head && !accepts?.(head.database, head.isFatal)) return;
     const record = recordOf(line, bytes);
     if (!record) return;
     for (const text of textOf(record)) passText(text, { onLine });

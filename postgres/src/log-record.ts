@@ -29,10 +29,19 @@ export interface LogRecord {
 
 /** The server writes these members first and in this order. Each name has at most 63 bytes. */
 const HEAD = /^\{"timestamp":"[^"]*"(?:,"user":"(?:[^"\\]|\\.)*")?,"dbname":"((?:[^"\\]|\\.)*)"/;
-const HEAD_BYTES = 1_024;
+const HEAD_BYTES = 2_048;
+/** A value cannot contain this text, because the server escapes each quotation mark in it. */
+const FATAL = ',"error_severity":"FATAL"';
 
-/** Returns the database of an encoded record, with the escapes of JSON. Undefined: the record has none. */
-export const databaseIn = (line: Buffer): string | undefined => HEAD.exec(line.toString('utf8', 0, HEAD_BYTES))?.[1];
+/**
+ * Returns the database of an encoded record, with the escapes of JSON, and whether the message ended the session.
+ * Undefined: the record has no database.
+ */
+export function headOf(line: Buffer): { database: string; isFatal: boolean } | undefined {
+  const text = line.toString('utf8', 0, HEAD_BYTES);
+  const database = HEAD.exec(text)?.[1];
+  return database === undefined ? undefined : { database, isFatal: text.includes(FATAL) };
+}
 
 const MEMBERS: Readonly<Record<keyof LogRecord, readonly [name: string, type: 'string' | 'number']>> = {
   timestamp: ['timestamp', 'string'],

@@ -144,7 +144,7 @@ test('the log contains no statement, and so no secret of one', async () => {
 let logged: LogRecord[] = [];
 let lines: string[] = [];
 /** Returns whether a message of this database is decoded. */
-let accepts = (_database: string) => true;
+let accepts = (_database: string, _isFatal: boolean) => true;
 /** The server of the tests of records. */
 let recorded: { home: Awaited<ReturnType<typeof temporaryHome>>; server: PostgresServer };
 
@@ -153,7 +153,7 @@ test.before(async () => {
   const server = await home.start({
     onRecord: (record) => logged.push(record),
     onLog: (line) => lines.push(line),
-    accepts: (database) => accepts(database),
+    accepts: (database, isFatal) => accepts(database, isFatal),
   });
   recorded = { home, server };
   for (const name of ['one', 'two', 'loud']) await query(server, `create database "${name}"`);
@@ -206,6 +206,20 @@ test('a database name with a forged record and line breaks is one record of that
   );
   // A line that continues a message begins with a tab.
   assert.ok(lines.length > 1 && lines.every((line) => /^\t|^\d{4}-/.test(line)));
+});
+
+test('a rejected connection is recognized before its message is decoded, also with the longest names', async () => {
+  const heads: [string, boolean][] = [];
+  accepts = (database, isFatal) => heads.push([database, isFatal]) > 0;
+  await query(recorded.server, `do $$ begin raise warning '%', '","error_severity":"FATAL"'; end $$`);
+  const name = '\u0001'.repeat(63);
+  await query(recorded.server, 'select 1', { database: name, user: name }).catch(() => undefined);
+  await until(() => logged.length === 2, 'the messages');
+  accepts = () => true;
+  assert.equal(heads, [
+    ['postgres', false],
+    ['\\u0001'.repeat(63), true],
+  ]);
 });
 
 test('a flood of messages uses no disk, and dropped ones are not decoded', async () => {
@@ -273,7 +287,11 @@ const sizeOf = async (folder: string) =>
 
 const password = 'canary-password';
 
-async function query(server: PostgresServer, sql: string, to: { database?: string; application_name?: string } = {}) {
+async function query(
+  server: PostgresServer,
+  sql: string,
+  to: { database?: string; user?: string; application_name?: string } = {},
+) {
   const client = new pg.Client({
     host: server.socket,
     port: server.port,

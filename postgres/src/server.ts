@@ -39,9 +39,10 @@ export interface PostgresOptions {
   onRecord?: (record: LogRecord) => void;
   /**
    * Returns false to leave a message of a session in `database` out of the log. The name has the escapes of JSON. It is
-   * called for each message, so that a flood of messages costs little.
+   * called for each message, so that a flood of messages costs little. `isFatal`: the message ended the session. Any
+   * client can cause such a message in any database, because a rejected connection is one.
    */
-  accepts?: (database: string) => boolean;
+  accepts?: (database: string, isFatal: boolean) => boolean;
   /** Aborts a start in progress, for example a long recovery. Has no effect on a started server. */
   signal?: AbortSignal;
 }

@@ -19,18 +19,20 @@ export class LogThrottle {
 
   /**
    * `report` logs the number of dropped lines of a key; without a key, of all keys that had no line. `all`: the lines
-   * of all keys in a second; infinite where lines of one key must not displace those of another.
+   * of all keys in a second; infinite where lines of one key must not displace those of another. `each`: the lines of
+   * one key.
    */
   constructor(
     private readonly report: (dropped: number, key?: string) => void,
     private readonly all = ALL_LINES,
+    private readonly each = LINES,
   ) {}
 
   /** True if the key may log one more line. */
   take(key: string): boolean {
     this.#window ??= setTimeout(() => this.#end(), WINDOW_MS).unref();
     const known = this.#keys.get(key);
-    const hasRoom = this.#lines < this.all && (known?.lines ?? 0) < LINES;
+    const hasRoom = this.#lines < this.all && (known?.lines ?? 0) < this.each;
     if (hasRoom) {
       this.#lines++;
       if (known) known.lines++;

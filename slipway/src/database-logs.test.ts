@@ -127,11 +127,21 @@ test('lines reach the data plane under the refs of their projects, and unknown d
 test('more than ten messages of a database in a second are left out and counted, of no other one', async () => {
   await listen();
   const { logs, leftOut } = logsOf();
-  for (let n = 0; n < 500; n++) if (logs.accepts('p-db_one')) logs.add(record());
-  assert.ok(logs.accepts('p-db_two'));
+  for (let n = 0; n < 500; n++) if (logs.accepts('p-db_one', false)) logs.add(record());
+  assert.ok(logs.accepts('p-db_two', false));
   await until(() => received.length === 11, 'the number');
   assert.equal([received.at(-1)?.ref, received.at(-1)?.left_out], ['shop', 490]);
   assert.equal(leftOut, [['p-db_one', 490]]);
+  logs.close();
+});
+
+test('rejected connections to a database leave room for the messages of its sessions', async () => {
+  await listen();
+  const { logs } = logsOf();
+  for (let n = 0; n < 500; n++) if (logs.accepts('p-db_one', true)) logs.add(record({ severity: 'FATAL' }));
+  for (let n = 0; n < 8; n++) if (logs.accepts('p-db_one', false)) logs.add(record({ message: 'own' }));
+  await until(() => received.length === 11, 'the lines and the number');
+  assert.equal([received.filter(({ message }) => message === 'own').length, received.at(-1)?.left_out], [8, 498]);
   logs.close();
 });
 

@@ -42,6 +42,8 @@ const MOST_LINES = 1_000;
 /** Number of lines in one request. With the longest messages they have half of the data plane's limit. */
 const LINES_IN_REQUEST = 100;
 const DEADLINE_MS = 5_000;
+/** FATAL messages of a database in a second. The data plane accepts ten messages, so others have room beside them. */
+const MOST_FATAL = 2;
 /** Characters that are searched for secrets, and characters of a message. A cut secret is not recognized. */
 const MOST_SEARCHED = 8 * 1024;
 const MOST_OF_MESSAGE = 1_000;
@@ -86,6 +88,7 @@ export function lineOf(record: LogRecord): Line | undefined {
 export class DatabaseLogs {
   readonly #options: DatabaseLogsOptions;
   readonly #throttle: LogThrottle;
+  readonly #fatalThrottle: LogThrottle;
   #lines: Line[] = [];
   #flush: NodeJS.Timeout | undefined;
   /** Undefined: no project has the database. */
@@ -94,11 +97,17 @@ export class DatabaseLogs {
 
   constructor(options: DatabaseLogsOptions) {
     this.#options = options;
-    this.#throttle = new LogThrottle((count, database) => this.#leftOut(count, database), Number.POSITIVE_INFINITY);
+    const report = (count: number, database?: string) => this.#leftOut(count, database);
+    this.#throttle = new LogThrottle(report, Number.POSITIVE_INFINITY);
+    this.#fatalThrottle = new LogThrottle(report, Number.POSITIVE_INFINITY, MOST_FATAL);
   }
 
-  /** Returns false for messages of a database beyond ten in a second. */
-  accepts = (database: string): boolean => this.#throttle.take(database);
+  /**
+   * Returns false for messages of a database beyond ten in a second. FATAL messages count apart: a client that the
+   * database rejects causes them, and must not displace the messages of the owner's sessions.
+   */
+  accepts = (database: string, isFatal: boolean): boolean =>
+    (isFatal ? this.#fatalThrottle : this.#throttle).take(database);
 
   add(record: LogRecord): void {
     const line = lineOf(record);
@@ -108,6 +117,7 @@ export class DatabaseLogs {
   /** Drops lines that wait. */
   close(): void {
     this.#throttle.close();
+    this.#fatalThrottle.close();
     clearTimeout(this.#flush);
     this.#lines = [];
   }
