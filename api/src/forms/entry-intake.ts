@@ -12,7 +12,7 @@ import { nameOf } from '../projects/project-view.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { entryText, type FieldValue, readEntryText } from './entry-data.js';
-import { FORM_QUOTA, FormsRepository } from './forms.repository.js';
+import { FORM_QUOTA, FormsRepository, type Usage } from './forms.repository.js';
 
 export interface ReceivedEntry {
   ref: string;
@@ -58,8 +58,9 @@ export class EntryIntake {
     const wanted = wantedChannels(project, this.settings);
     const about = { id: projectId, ref: project.metadata.name, name: nameOf(project) };
     const added = await this.forms.add(em, { projectId, form, text, bytes, flagged, at });
+    if (!added) return 'unknown';
     if ('full' in added) {
-      await this.outbox.addForProject(em, projectId, wanted, fullEvent(project, about, { usedBytes: added.full, at }));
+      await this.outbox.addForProject(em, projectId, wanted, fullEvent(project, about, { used: added.full, at }));
       return 'full';
     }
     if (flagged === null) {
@@ -96,13 +97,16 @@ function entryView(id: string, at: Date, text: string) {
 }
 
 /** The key has the day, so that a day has one event. */
-const fullEvent = (
-  { metadata }: SeenProject,
-  project: object,
-  { usedBytes, at }: { usedBytes: number; at: Date },
-): NewEvent => ({
+const fullEvent = ({ metadata }: SeenProject, project: object, { used, at }: { used: Usage; at: Date }): NewEvent => ({
   key: `${metadata.uid}/quota.exceeded/forms/${at.toISOString().slice(0, 10)}`,
   type: 'quota.exceeded',
   at,
-  data: { project, quota: 'forms', used_bytes: usedBytes, limit_bytes: FORM_QUOTA.bytes },
+  data: {
+    project,
+    quota: 'forms',
+    used_bytes: used.bytes,
+    limit_bytes: FORM_QUOTA.bytes,
+    used_entries: used.entries,
+    limit_entries: FORM_QUOTA.entries,
+  },
 });

@@ -43,6 +43,12 @@ export interface EntryRow {
   flagged: string | null;
 }
 
+/** Entries of a project without a flag, and the bytes of their data. */
+export interface Usage {
+  entries: number;
+  bytes: number;
+}
+
 export interface FormOf {
   projectId: number;
   form: string;
@@ -71,14 +77,16 @@ export class FormsRepository {
   }
 
   /**
-   * Adds an entry, or returns the bytes that the project uses if it has no room. Locks what the project uses, so that
-   * concurrent entries keep the limits. Those of an account may be exceeded by the entries that arrive at one moment.
+   * Adds an entry, or returns the usage of the project if it has no room. Undefined: the project was deleted. Locks the
+   * usage, so that concurrent entries keep the limits. Those of an account may be exceeded by the entries that arrive
+   * at one moment.
    */
-  async add(em: EntityManager, row: NewRow): Promise<{ id: string } | { full: number }> {
+  async add(em: EntityManager, row: NewRow): Promise<{ id: string } | { full: Usage } | undefined> {
     const { projectId, form, text, bytes, flagged, at } = row;
     const used = await this.lock(em, projectId);
+    if (!used) return undefined;
     const hasRoom = flagged !== null || (await this.hasRoom(em, row, used));
-    if (!hasRoom || !(await this.ensureForm(em, projectId, form))) return { full: Number(used.bytes) };
+    if (!hasRoom || !(await this.ensureForm(em, projectId, form))) return { full: used };
     const [added] = await this.run<{ id: string }>(
       em,
       `insert into platform.form_entries (project_id, form, data, bytes, flagged, created_at)
@@ -166,7 +174,7 @@ export class FormsRepository {
   /** Counts what is left after a deletion, under the lock that entries are added with. */
   private remove(projectId: number, sql: string, values: unknown[]): Promise<boolean> {
     return this.orm.em.fork().transactional(async (em) => {
-      await this.lock(em, projectId);
+      if (!(await this.lock(em, projectId))) return false;
       if ((await this.run(em, sql, values)).length === 0) return false;
       await this.run(
         em,
@@ -180,7 +188,10 @@ export class FormsRepository {
     });
   }
 
-  private async lock(em: EntityManager, projectId: number): Promise<{ entries: number; bytes: string }> {
+  /** Returns undefined if the project was deleted. Its row is locked first, as a deletion does. */
+  private async lock(em: EntityManager, projectId: number): Promise<Usage | undefined> {
+    const alive = await this.run(em, 'select from platform.projects where id = ? for key share', [projectId]);
+    if (alive.length === 0) return undefined;
     await this.run(
       em,
       'insert into platform.form_usage (project_id) values (?) on conflict do nothing returning project_id',
@@ -188,11 +199,11 @@ export class FormsRepository {
     );
     const sql = 'select entries, bytes from platform.form_usage where project_id = ? for update';
     const [used] = await this.run<{ entries: number; bytes: string }>(em, sql, [projectId]);
-    return used ?? { entries: 0, bytes: '0' };
+    return used && { entries: used.entries, bytes: Number(used.bytes) };
   }
 
-  private async hasRoom(em: EntityManager, { projectId, bytes }: NewRow, used: { entries: number; bytes: string }) {
-    const isFull = used.entries >= FORM_QUOTA.entries || Number(used.bytes) + bytes > FORM_QUOTA.bytes;
+  private async hasRoom(em: EntityManager, { projectId, bytes }: NewRow, used: Usage): Promise<boolean> {
+    const isFull = used.entries >= FORM_QUOTA.entries || used.bytes + bytes > FORM_QUOTA.bytes;
     if (isFull) return false;
     const [account] = await this.run<{ entries: number; bytes: string }>(
       em,

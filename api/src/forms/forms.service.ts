@@ -20,7 +20,7 @@ import type {
 } from './forms.schema.js';
 
 const USUAL_ENTRIES = 50;
-const CSV_PAGE = 500;
+const CSV_PAGE = 100;
 /** Fields with a column of their own. Others of an entry share the last column, so that a row has a bounded length. */
 const MOST_COLUMNS = 200;
 

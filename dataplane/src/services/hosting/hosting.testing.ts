@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { refOfPreview, Sites } from '@slipway/sites';
-import { pino } from 'pino';
-import { createGateway } from '../../gateway/server.js';
+import { type Logger, pino } from 'pino';
+import { createGateway, type GatewayLimits } from '../../gateway/server.js';
 import { createHosting } from './index.js';
 
 export interface Answer {
@@ -30,10 +30,12 @@ export class SiteWorld {
   ) {}
 
   /** A site whose ref begins with `forms` accepts forms. */
-  static async open(formsSocket?: string): Promise<SiteWorld> {
+  static async open(
+    formsSocket?: string,
+    { limits = {}, log = pino({ level: 'silent' }) }: { limits?: Partial<GatewayLimits>; log?: Logger } = {},
+  ): Promise<SiteWorld> {
     const folder = await mkdtemp(path.join(tmpdir(), 'hosting-'));
     const sites = new Sites(path.join(folder, 'sites'));
-    const log = pino({ level: 'silent' });
     const hosting = createHosting({ folder: sites.folder, formsSocket, log });
     const gateway = createGateway({
       publicUrl: 'http://localhost:4000',
@@ -54,6 +56,7 @@ export class SiteWorld {
       services: {},
       hosting,
       rateLimit: 0,
+      limits,
       management: { forward: (_, outgoing) => void outgoing.end('platform'), close: () => undefined },
       log,
     });

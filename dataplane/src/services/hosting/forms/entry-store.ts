@@ -48,7 +48,7 @@ function post(socketPath: string, body: string): Promise<number> {
       response.resume();
       resolve(response.statusCode ?? 0);
     });
-    outgoing.once('error', reject);
+    outgoing.on('error', reject);
     outgoing.end(body);
   });
 }

@@ -24,6 +24,11 @@ const TOO_LARGE: FormAnswer = {
   text: `A form has at most ${FORM_BYTES / 1024} KiB.`,
   headers: { Connection: 'close' },
 };
+const ENCODED: FormAnswer = {
+  status: 415,
+  title: 'The form is not valid',
+  text: 'Send the form without a Content-Encoding.',
+};
 const NO_FIELDS: FormAnswer = { status: 400, title: 'The form is not valid', text: 'The form has no fields.' };
 const FULL: FormAnswer = {
   status: 507,
@@ -70,11 +75,12 @@ export class FormReceiver {
   /** Returns an answer, or the path to which the visitor is led. */
   async #answerTo(request: FormRequest): Promise<FormAnswer | string> {
     const { ref, target, address, incoming } = request;
+    if (Number(incoming.headers['content-length']) > FORM_BYTES) return TOO_LARGE;
     const form = formNameOf(target);
     if (form === undefined) return NO_FORM;
     const wait = this.#limits.wait(ref, address);
     if (wait > 0) return tooMany(wait);
-    if (Number(incoming.headers['content-length']) > FORM_BYTES) return TOO_LARGE;
+    if (incoming.headers['content-encoding'] !== undefined) return ENCODED;
     try {
       const body = await receiveBody(incoming, FORM_BYTES);
       const all = await fieldsOf(incoming.headers['content-type'] ?? '', body);

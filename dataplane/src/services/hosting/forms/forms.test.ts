@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { previewName } from '@slipway/sites';
+import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
 import { SiteWorld } from '../hosting.testing.js';
@@ -141,6 +142,12 @@ const REFUSED: [name: string, status: number, said: RegExp, post: Post][] = [
     { type: MULTIPART, body: multipart(['name="cv"; filename="cv.pdf"', 'x']) },
   ],
   [
+    'an empty file',
+    415,
+    /with files.*Field: <code>cv</,
+    { type: MULTIPART, body: multipart(['name="cv"; filename="cv.pdf"', '']) },
+  ],
+  [
     'a file without a name',
     415,
     /with files.*Field: <code>cv</,
@@ -203,6 +210,11 @@ for (const [index, [name, status, said, refused]] of REFUSED.entries()) {
     assert.equal(c.stored, []);
   });
 }
+
+test('a form with a Content-Encoding is rejected', async (c) => {
+  assert.is((await send(c, 'a=b', { headers: { 'content-encoding': 'gzip' } })).status, 415);
+  assert.equal(c.stored, []);
+});
 
 test('a refused field is named to a program', async (c) => {
   const { text } = await send(c, '{"deep":[]}', { type: 'application/json', headers: { accept: 'application/json' } });
@@ -280,6 +292,7 @@ test('_next never leads to another site', () => {
   for (const next of [
     '//evil.example',
     '///evil.example',
+    '//shop.localhost:4000/thanks',
     '/\\evil.example',
     '\\\\evil.example',
     '/\t/evil.example',
@@ -331,6 +344,28 @@ test('a body of 1 GB is refused before it is sent, and its connection ends', asy
   });
   assert.match(answer, /^HTTP\/1\.1 413 /);
   assert.match(answer, /\r\nConnection: close\r\n/);
+});
+
+test('a body that arrives too slowly gets 408, and its connection ends', async () => {
+  const lines: string[] = [];
+  const log = pino({ level: 'info' }, { write: (line) => void lines.push(line) });
+  const limits = { requestMilliseconds: 200, checkMilliseconds: 50 };
+  const world = await SiteWorld.open(SOCKET, { limits, log });
+  await world.deploy('forms-a', { 'index.html': 'x' });
+  const answer = await new Promise<string>((resolve, reject) => {
+    const socket = connect(world.port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (piece) => {
+      text += piece;
+    });
+    socket.on('error', reject).on('close', () => resolve(text));
+    const head = ['POST /forms/contact HTTP/1.1', 'Host: forms-a.localhost:4000', `Content-Type: ${URLENCODED}`];
+    socket.write([...head, 'Content-Length: 100', '', 'a=b'].join('\r\n'));
+  });
+  assert.match(answer, /^HTTP\/1\.1 408 /);
+  assert.is(answer.split('HTTP/1.1').length, 2);
+  assert.equal(lines, []);
+  await world.close();
 });
 
 test('a body without a length is refused once it is too large', async (c) => {
