@@ -100,4 +100,26 @@ test('no look-up begins after close', async () => {
   assert.equal([asked, changed], [['a.example'], []]);
 });
 
+test('more names than the cache holds are not resolved again and again', async () => {
+  let count = 0;
+  const lookup = async () => {
+    count += 1;
+    return ['192.0.2.1'];
+  };
+  const namesOf = (ref: string) => Array.from({ length: 32 }, (_, n) => `h${n}.${ref}.example`);
+  let changes = 0;
+  // A change reconciles the project, which requests its names again.
+  const addresses = new HostAddresses(lookup, (ref) => {
+    changes += 1;
+    if (changes < 1_000) addresses.of(ref, namesOf(ref));
+  });
+  for (let n = 0; n < 130; n++) addresses.of(`p${n}`, namesOf(`p${n}`));
+  for (let before = -1; count > before; ) {
+    before = count;
+    for (let turns = 0; turns < 100; turns++) await turn();
+  }
+  assert.equal([count, changes], [4_000, 130]);
+  addresses.close();
+});
+
 test.run();

@@ -16,6 +16,7 @@ const FRESH_MS = 10 * 60_000;
 const FAILED_MS = 60_000;
 /** Maximum number of addresses of a name. */
 const MAX_ADDRESSES = 100;
+/** Further names are not resolved. If they replaced fresh ones, those would be due again, without an end. */
 const MAX_NAMES = 4_000;
 const MAX_PROJECTS_WAITING = 10_000;
 
@@ -63,7 +64,9 @@ export class HostAddresses {
   }
 
   #isDue(name: string): boolean {
-    return (this.#resolved.get(name)?.until ?? Number.NEGATIVE_INFINITY) <= this.now();
+    const [oldest] = this.#resolved.values();
+    const known = this.#resolved.get(name) ?? (this.#resolved.size < MAX_NAMES ? undefined : oldest);
+    return known === undefined || known.until <= this.now();
   }
 
   async #work(): Promise<void> {
@@ -91,7 +94,7 @@ export class HostAddresses {
   /** Returns true if the addresses are others than before. A name that no longer resolves keeps its addresses. */
   async #resolve(name: string): Promise<boolean> {
     // Another project may have the same name.
-    if (!this.#isDue(name)) return true;
+    if (!this.#isDue(name)) return this.#resolved.has(name);
     const before = this.#resolved.get(name)?.addresses;
     const found = await this.lookup(name).catch(() => undefined);
     const addresses = [...(found ?? before ?? [])].slice(0, MAX_ADDRESSES).sort();
