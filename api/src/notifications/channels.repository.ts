@@ -39,13 +39,17 @@ const WEBHOOK = `id, url, events, created_at as "createdAt", failing_since as "f
 export class ChannelsRepository {
   constructor(private readonly orm: MikroORM) {}
 
-  /** Locks the project's row, so that concurrent requests keep the limit. */
+  /**
+   * Locks the project's row, so that concurrent requests keep the limit. Refuses an account that no longer owns the
+   * project: the transfer may have removed the former owner's webhooks already.
+   */
   async addWebhook(
-    projectId: number,
+    { projectId, ownerId }: { projectId: number; ownerId: number },
     { url, events, secret }: { url: string; events: readonly ProjectEvent[]; secret: string },
   ): Promise<WebhookRow> {
     return this.orm.em.fork().transactional(async (em) => {
-      const [locked] = await this.run(em, 'select id from platform.projects where id = ? for update', [projectId]);
+      const own = 'select id from platform.projects where id = ? and owner_id = ? for update';
+      const [locked] = await this.run(em, own, [projectId, ownerId]);
       if (!locked) throw new Problem('not_found', 'There is no such project.');
       const sql = `select count(*)::integer as count from platform.notification_channels
          where project_id = ? and kind = 'webhook'`;

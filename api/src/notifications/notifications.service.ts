@@ -51,7 +51,10 @@ export class NotificationsService {
     await this.projects.find(caller, id);
     refuseUrl(url);
     const { shown, sealed } = this.secrets.make(id);
-    const row = await this.channels.addWebhook(id, { url, events, secret: sealed });
+    const row = await this.channels.addWebhook(
+      { projectId: id, ownerId: caller.user.id },
+      { url, events, secret: sealed },
+    );
     return { id: row.id, url: row.url, events: row.events, secret: shown };
   }
 

@@ -1,5 +1,6 @@
 /** Webhooks of projects over REST, with a real receiver and the reference library of Standard Webhooks. */
 import { until } from '@slipway/testing';
+import pg from 'pg';
 import { Webhook } from 'standardwebhooks';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -268,6 +269,28 @@ test('another account finds neither the project nor its webhooks', async () => {
     assert.is((await api.call(method, `/projects/${neighbour}/${path}`, { token: other })).status, 404);
   }
   assert.is((await webhooks(id)).length, 1);
+});
+
+test('a former owner whose request waits for a transfer creates no webhook', async () => {
+  const { id } = await project();
+  const transfer = new pg.Client({ ...api.cluster.postgres.admin(), database: 'platform' });
+  await transfer.connect();
+  try {
+    await transfer.query('begin');
+    await transfer.query('update platform.projects set owner_id = (select max(id) from platform.users) where id = $1', [
+      id,
+    ]);
+    const response = hook(id, { url: `${receiver.url}/former`, events: ['deploy.failed'] });
+    await until(
+      () => api.onPlatform("select from pg_stat_activity where wait_event_type = 'Lock'"),
+      ({ length }) => length > 0,
+    );
+    await transfer.query('commit');
+    assert.is((await response).status, 404);
+  } finally {
+    await transfer.end();
+  }
+  assert.equal(await api.onPlatform('select from platform.notification_channels where project_id = $1', [id]), []);
 });
 
 test('a deleted webhook gets nothing', async () => {
