@@ -71,7 +71,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     kubernetes: ['http'],
     sql: ['http'],
     mail: ['settings'],
-    outbox: ['settings'],
+    outbox: ['settings', 'kubernetes'],
     health: ['http', 'kubernetes'],
     discovery: ['http', 'settings', 'kubernetes'],
     accounts: ['http', 'settings', 'callers', 'kubernetes', 'mail', 'outbox'],
@@ -98,7 +98,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     functions: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects'],
     deploys: ['http', 'settings', 'callers', 'kubernetes', 'database', 'projects', 'live'],
     notifications: ['http', 'settings', 'callers', 'kubernetes', 'mail', 'outbox', 'projects'],
-    forms: ['http', 'settings', 'callers', 'kubernetes', 'outbox', 'projects', 'notifications'],
+    forms: ['http', 'settings', 'callers', 'kubernetes', 'outbox', 'projects'],
     query: ['http', 'callers', 'kubernetes', 'sql', 'projects'],
     mcp: ['http', 'settings', 'callers', 'kubernetes', 'sql', 'projects', 'query', 'auth-admin'],
     '.': [

@@ -5,10 +5,11 @@
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Inject, Injectable } from '@nestjs/common';
 import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
-import { wantedChannels } from '../notifications/wanted-channels.js';
 import type { NewEvent } from '../outbox/events.js';
 import { Outbox } from '../outbox/outbox.js';
+import { wantedChannels } from '../outbox/wanted-channels.js';
 import { nameOf } from '../projects/project-view.js';
+import { clockOf } from '../settings/clock.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { entryText, type FieldValue, readEntryText } from './entry-data.js';
@@ -35,7 +36,7 @@ export class EntryIntake {
     private readonly orm: MikroORM,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {
-    this.now = settings.now ?? (() => new Date());
+    this.now = clockOf(settings);
   }
 
   async receive(entry: ReceivedEntry): Promise<Received> {

@@ -1,6 +1,7 @@
 /** Deletes entries that are older than the days for which their form keeps them: at start, and each hour. */
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import type { Logger } from 'pino';
+import { clockOf } from '../settings/clock.js';
 import { LOG, SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { FormsRepository } from './forms.repository.js';
@@ -20,7 +21,7 @@ export class EntrySweep implements OnApplicationBootstrap, OnApplicationShutdown
     @Inject(SETTINGS) settings: ApiSettings,
     @Inject(LOG) private readonly log: Logger,
   ) {
-    this.now = settings.now ?? (() => new Date());
+    this.now = clockOf(settings);
   }
 
   onApplicationBootstrap(): void {

@@ -12,14 +12,15 @@ import { Kubernetes } from '../kubernetes/client.js';
 import { ProjectCache } from '../kubernetes/project-cache.js';
 import { Outbox } from '../outbox/outbox.js';
 import { sqlTime } from '../outbox/sql-values.js';
+import { wantedChannels } from '../outbox/wanted-channels.js';
 import { nameOf } from '../projects/project-view.js';
+import { clockOf } from '../settings/clock.js';
 import { LOG, SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { HealthRepository, type ProjectIdentity } from './health.repository.js';
-import { wantedChannels } from './wanted-channels.js';
 
 /** Older ends are not reported: the outbox may have deleted their keys. It keeps events for longer. */
-export const LOOK_BACK_MS = 7 * 24 * 60 * 60_000;
+const LOOK_BACK_MS = 7 * 24 * 60 * 60_000;
 const AT_ONCE = 200;
 
 type SeenBuild = Build & { metadata: { uid: string; namespace: string } };
@@ -43,7 +44,7 @@ export class BuildEvents {
     @Inject(SETTINGS) private readonly settings: ApiSettings,
     @Inject(LOG) private readonly log: Logger,
   ) {
-    this.now = settings.now ?? (() => new Date());
+    this.now = clockOf(settings);
     const path = `/apis/${GROUP}/${VERSION}/builds`;
     this.informer = new Informer({ client: kubernetes.client, resource: 'builds', path, keep: lean, log });
     this.informer.onChange(({ before, after }) => {

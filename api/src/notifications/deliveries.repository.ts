@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import type { EventType } from '../outbox/events.js';
+import { isReached, reachedValues } from '../outbox/reached-times.js';
 import { sqlArray, sqlTime, sqlTimeOrNull } from '../outbox/sql-values.js';
 import { afterFailure, type Failure } from './retries.js';
 
@@ -53,10 +54,6 @@ export interface Attempt {
 
 /** Longer than an attempt may take. */
 const LEASE_MS = 45_000;
-/** Longer than any lease, rest or delay. A time that is further ahead was stored while the clock was wrong. */
-const FURTHEST_MS = 24 * 3_600_000;
-const isReached = (column: string) => `(${column} <= ? or ${column} > ?)`;
-const reached = (now: Date) => [now, later(now, FURTHEST_MS)];
 const later = (now: Date, ms: number) => new Date(now.getTime() + ms);
 
 @Injectable()
@@ -86,7 +83,14 @@ export class DeliveriesRepository {
        returning c.id, c.kind, c.lease, c.project_id as "projectId", due.ref, due.owner_id as "ownerId", c.url,
          c.secret, c.former_secret as "formerSecret", c.former_until as "formerUntil", c.failures,
          c.failing_since as "failingSince"`,
-      [randomUUID(), later(now, LEASE_MS), ...reached(now), ...reached(now), sqlArray(busy), ...reached(now)],
+      [
+        randomUUID(),
+        later(now, LEASE_MS),
+        ...reachedValues(now),
+        ...reachedValues(now),
+        sqlArray(busy),
+        ...reachedValues(now),
+      ],
     );
     if (!row) return undefined;
     const { formerUntil, failingSince, ...channel } = row;
@@ -107,7 +111,7 @@ export class DeliveriesRepository {
        from leased join platform.notification_deliveries d on d.channel_id = leased.id
          join platform.notification_events e on e.id = d.event_id
        where d.status = 'pending' and ${isReached('d.next_at')} order by d.next_at, d.id limit ?`,
-      [later(now, LEASE_MS), id, lease, ...reached(now), ...reached(now), most],
+      [later(now, LEASE_MS), id, lease, ...reachedValues(now), ...reachedValues(now), most],
     );
     return rows.map(({ occurredAt, createdAt, ...row }) => ({
       ...row,

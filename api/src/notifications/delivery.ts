@@ -40,15 +40,6 @@ export class Delivery {
     await this.filling;
   }
 
-  /** Delivers everything that is due, for tests. */
-  async runDue(): Promise<void> {
-    for (;;) {
-      await this.begin();
-      if (this.active.size === 0) return;
-      await Promise.all(this.active.keys());
-    }
-  }
-
   /** Begins no further message, and waits for those that are being sent. */
   async close(): Promise<void> {
     this.closed = true;

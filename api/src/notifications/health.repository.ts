@@ -1,6 +1,7 @@
 /** Records of each project's health, for the notifications of its owner. */
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
+import { isReached, isTooFarAhead, reachedValues } from '../outbox/reached-times.js';
 import { sqlArray, sqlTime, sqlTimeOrNull } from '../outbox/sql-values.js';
 import { firstRecord, type HealthRecord } from './health.js';
 
@@ -24,9 +25,6 @@ const recordOf = ({ observedAt: _, ...row }: HealthRow): HealthRecord => ({
   lookAt: sqlTimeOrNull(row.lookAt),
 });
 
-/** A time that is further ahead was stored while the clock was wrong. It neither waits nor precedes another one. */
-const FURTHEST_MS = 24 * 3_600_000;
-
 @Injectable()
 export class HealthRepository {
   constructor(private readonly orm: MikroORM) {}
@@ -39,9 +37,8 @@ export class HealthRepository {
   /** Returns the refs of projects whose state is to be looked at again. */
   async due(now: Date): Promise<string[]> {
     const sql = `select p.ref from platform.project_health h join platform.projects p on p.id = h.project_id
-       where h.look_at <= ? or h.look_at > ? order by h.look_at limit 500`;
-    const times = [now, new Date(now.getTime() + FURTHEST_MS)];
-    return (await this.rows<{ ref: string }>(sql, times)).map(({ ref }) => ref);
+       where ${isReached('h.look_at')} order by h.look_at limit 500`;
+    return (await this.rows<{ ref: string }>(sql, reachedValues(now))).map(({ ref }) => ref);
   }
 
   /**
@@ -69,7 +66,7 @@ export class HealthRepository {
       )) as [HealthRow | undefined];
       const known = row === undefined ? firstRecord(now) : recordOf(row);
       const recorded = sqlTimeOrNull(row?.observedAt ?? null);
-      if (recorded && observedAt && recorded > observedAt && recorded.getTime() <= now.getTime() + FURTHEST_MS) return;
+      if (recorded && observedAt && recorded > observedAt && !isTooFarAhead(recorded, now)) return;
       const { state, since, announced, flappedAt, lookAt, quotas } = await work(known, em);
       await em.execute(
         `update platform.project_health

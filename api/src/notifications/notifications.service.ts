@@ -7,8 +7,10 @@ import { invalid, missing } from '../http/problem.js';
 import { TEST_EVENT } from '../outbox/events.js';
 import { Outbox } from '../outbox/outbox.js';
 import { sqlTime } from '../outbox/sql-values.js';
+import { wantedChannels } from '../outbox/wanted-channels.js';
 import { nameOf } from '../projects/project-view.js';
 import { ProjectsService } from '../projects/projects.service.js';
+import { clockOf } from '../settings/clock.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { ChannelsRepository, type DeliveryRow, type WebhookRow } from './channels.repository.js';
@@ -24,7 +26,6 @@ import type {
   WebhookPath,
   Webhooks,
 } from './notifications.schema.js';
-import { wantedChannels } from './wanted-channels.js';
 import { WebhookSecrets } from './webhook-secrets.js';
 
 /** The former secret of a webhook signs too for this long, so that the receiver can change it without a gap. */
@@ -44,7 +45,7 @@ export class NotificationsService {
     private readonly orm: MikroORM,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {
-    this.now = settings.now ?? (() => new Date());
+    this.now = clockOf(settings);
   }
 
   async createWebhook(caller: Principal, id: number, { url, events }: NewWebhook): Promise<CreatedWebhook> {

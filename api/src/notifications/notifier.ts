@@ -11,6 +11,7 @@ import { AccountMail } from '../mail/account-mail.js';
 import { UNBOUNDED_EVENTS } from '../outbox/events.js';
 import { Outbox } from '../outbox/outbox.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
+import { clockOf } from '../settings/clock.js';
 import { LOG, SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { BuildEvents } from './build-events.js';
@@ -30,7 +31,7 @@ const SWEEP_MS = 300_000;
 /** Events of a project whose number a stranger decides. */
 const MOST_UNBOUNDED = 2_000;
 /** Longer than `LOOK_BACK_MS` of builds, whose keys must not be forgotten earlier. */
-export const KEPT_MS = 14 * 24 * 3_600_000;
+const KEPT_MS = 14 * 24 * 3_600_000;
 const DELETED_AT_ONCE = 5_000;
 
 @Injectable()
@@ -57,7 +58,7 @@ export class Notifier implements OnApplicationBootstrap, OnApplicationShutdown {
     @Inject(SETTINGS) settings: ApiSettings,
     @Inject(LOG) private readonly log: Logger,
   ) {
-    const now = settings.now ?? (() => new Date());
+    const now = clockOf(settings);
     this.now = now;
     this.outbound = outboundOf(settings);
     const senders = {

@@ -7,13 +7,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { Logger } from 'pino';
 import { ProjectCache, type SeenProject } from '../kubernetes/project-cache.js';
 import { Outbox } from '../outbox/outbox.js';
+import { wantedChannels } from '../outbox/wanted-channels.js';
 import { nameOf } from '../projects/project-view.js';
+import { clockOf } from '../settings/clock.js';
 import { LOG, SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { type Decision, decide, type Quota } from './health.js';
 import { HealthRepository, type ProjectIdentity } from './health.repository.js';
 import { conditionOf, fingerprintOf, observedAt, observedOf } from './observed.js';
-import { wantedChannels } from './wanted-channels.js';
 
 /** Projects that one statement looks up. */
 const AT_ONCE = 200;
@@ -33,7 +34,7 @@ export class ProjectEvents {
     @Inject(SETTINGS) private readonly settings: ApiSettings,
     @Inject(LOG) private readonly log: Logger,
   ) {
-    this.now = settings.now ?? (() => new Date());
+    this.now = clockOf(settings);
   }
 
   /** Calls `onChange` when a state is to be recorded. */

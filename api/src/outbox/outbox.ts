@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { type EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { Inject, Injectable } from '@nestjs/common';
+import { clockOf } from '../settings/clock.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
 import { type NewEvent, TEST_EVENT, type WantedChannels } from './events.js';
@@ -23,7 +24,7 @@ export class Outbox {
     private readonly orm: MikroORM,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {
-    this.now = settings.now ?? (() => new Date());
+    this.now = clockOf(settings);
   }
 
   /** Calls `listener` after deliveries were added by this process. */

@@ -7,7 +7,7 @@ import type { Failure } from '../retries.js';
 import { failed, type Sent } from './sender.js';
 
 /** Shorter than the lease of a channel. */
-export const TIMEOUT_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 interface Post {
   url: string;
