@@ -135,7 +135,7 @@ async function projectLogsOf({ projectLogs }: DataplaneSettings, log: Logger, re
     uids: () => registry().uids(),
     log,
   });
-  const control = await startLogsControl(socket, logs, log);
+  const control = await startLogsControl({ socket }, logs, log);
   const close = async () => {
     control.close();
     control.closeAllConnections();

@@ -16,6 +16,7 @@ import {
 import {
   type Environment,
   fileSettingOf,
+  type InternalPlace,
   LISTEN_FORM,
   logLevelOf,
   METRICS_FORM,
@@ -25,7 +26,6 @@ import {
   type SettingForm,
   settingOf,
 } from '@slipway/program';
-import type { ControlPlace } from './services/functions/control.js';
 import type { S3Settings } from './services/storage/content/s3.js';
 
 export interface DataplaneSettings {
@@ -106,7 +106,7 @@ export interface SiteStoreSettings {
 export interface FunctionsSettings {
   /** Folder of deployed functions. */
   home: string;
-  control: ControlPlace;
+  control: InternalPlace;
   /** URL to which calls of functions to the public URL are forwarded; undefined: they are served here. */
   gatewayUrl: string | undefined;
   /** File (PEM) of all certificate authorities that functions trust; undefined: the system's and Deno's own. */

@@ -12,6 +12,12 @@ export { EndedConnections } from './ended-connections.js';
 export { flush, namesIn, replaceFile, unlessMissing } from './files.js';
 export { type Hang, readHangs, recordHang } from './hang-record.js';
 export { runInTurns, type Steps } from './in-turns.js';
+export {
+  type InternalAnswer,
+  type InternalPlace,
+  type InternalServerOptions,
+  startInternalServer,
+} from './internal-server.js';
 export { countValues, type JsonBound, JsonRefusal, ONE_TURN, parseExactJson, parseJson } from './json.js';
 export { jsonSteps, parseJsonInTurns } from './json-in-turns.js';
 export { endRequests, listen, listenOptions } from './listening.js';

@@ -24,7 +24,7 @@ test.before(async () => {
 });
 test.before.each(async () => {
   logs = new ProjectLogs({ folder: undefined, uidOf: (ref) => projects[ref], uids: () => undefined, log });
-  server = await startLogsControl(socketPath, logs, log);
+  server = await startLogsControl({ socket: socketPath }, logs, log);
 });
 test.after.each(async () => {
   server.close();

@@ -1,15 +1,21 @@
 /**
- * Control server for the logs of projects. Only the platform's account can connect to the Unix socket.
+ * Control server for the logs of projects.
  *
  * | route | caller | response |
  * | --- | --- | --- |
  * | `GET /<ref>/<service>?level=&since=&limit=` | the API | 200 with an array of lines, or 404 |
  * | `POST /postgres` with an array of lines | the supervisor, about the databases | 204, 400 or 413 |
  */
-import { chmod } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import { isStoredLog, SERVICE_LOG_LEVELS, type ServiceLogLevel } from '@slipway/installation';
-import { type JsonBound, JsonRefusal, listen, parseJson } from '@slipway/program';
+import {
+  type InternalAnswer,
+  type InternalPlace,
+  type JsonBound,
+  JsonRefusal,
+  parseJson,
+  startInternalServer,
+} from '@slipway/program';
 import type { Logger } from 'pino';
 import { BodyTooLargeError, receiveBody } from '../http/request-body.js';
 import type { ProjectLogs } from './project-logs.js';
@@ -20,28 +26,13 @@ const MOST_SENT = 100;
 const MOST_OF_BODY: JsonBound = { bytes: 1024 * 1024, depth: 3, values: 14 * MOST_SENT };
 const MOST_OF_MESSAGE = 1_000;
 
-interface Answer {
-  status: number;
-  body?: unknown;
-}
-
-export async function startLogsControl(socket: string, logs: ProjectLogs, log: Logger): Promise<Server> {
-  const server = createServer((incoming, outgoing) => {
-    answer(logs, incoming).then(
-      (response) => send(outgoing, response),
-      (error: unknown) => {
-        log.error({ err: error }, 'request for logs failed');
-        const message = 'The request failed; the data plane’s log has the reason';
-        send(outgoing, { status: 500, body: { message } });
-      },
-    );
+export const startLogsControl = (place: InternalPlace, logs: ProjectLogs, log: Logger): Promise<Server> =>
+  startInternalServer(place, {
+    answer: (incoming) => answer(logs, incoming),
+    onError: (err) => log.error({ err }, 'request for logs failed'),
   });
-  await listen(server, socket);
-  await chmod(socket, 0o600);
-  return server;
-}
 
-async function answer(logs: ProjectLogs, incoming: IncomingMessage): Promise<Answer> {
+async function answer(logs: ProjectLogs, incoming: IncomingMessage): Promise<InternalAnswer> {
   const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://control');
   if (incoming.method === 'POST' && pathname === '/postgres') return write(logs, incoming);
   const lines = incoming.method === 'GET' ? await linesFor(logs, pathname, searchParams) : undefined;
@@ -69,7 +60,7 @@ interface DatabaseLine {
   left_out?: number;
 }
 
-async function write(logs: ProjectLogs, incoming: IncomingMessage): Promise<Answer> {
+async function write(logs: ProjectLogs, incoming: IncomingMessage): Promise<InternalAnswer> {
   let lines: unknown;
   try {
     lines = parseJson(await receiveBody(incoming, MOST_OF_BODY.bytes), MOST_OF_BODY);
@@ -101,9 +92,4 @@ function isDatabaseLine(value: unknown): value is DatabaseLine {
     ['string', 'undefined'].includes(typeof role) &&
     (left_out === undefined || (Number.isSafeInteger(left_out) && (left_out as number) > 0))
   );
-}
-
-function send(outgoing: ServerResponse, { status, body }: Answer): void {
-  if (body === undefined) outgoing.writeHead(status).end();
-  else outgoing.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
 }

@@ -1,14 +1,17 @@
 /**
  * Control server for the platform's own programs: the operator deploys and deletes functions, the API reads logs.
- * Routes: `PUT` and `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /<ref>//logs` (of all
- * functions), `GET /` (the id of the disk), `GET /functions`
- * (the deployed ones). Only the platform's account can connect to the Unix socket; at a port each request needs the
- * token.
+ * Routes: `PUT` and `DELETE /<ref>/<name>`, `GET /<ref>/<name>/logs`, `GET /<ref>//logs` (of all functions), `GET /`
+ * (the id of the disk), `GET /functions` (the deployed ones).
  */
 
-import { chmod } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { isSameSecret, type JsonBound, listen, parseJsonInTurns } from '@slipway/program';
+import type { IncomingMessage, Server } from 'node:http';
+import {
+  type InternalAnswer,
+  type InternalPlace,
+  type JsonBound,
+  parseJsonInTurns,
+  startInternalServer,
+} from '@slipway/program';
 import type { Logger } from 'pino';
 import { receiveBody } from '../../http/request-body.js';
 import type { Deployer, DeployRequest } from './deployer.js';
@@ -17,61 +20,21 @@ import type { Deployer, DeployRequest } from './deployer.js';
 const BODY_LIMIT = 8 * 1024 * 1024;
 const MOST_OF_BODY: JsonBound = { bytes: BODY_LIMIT, depth: 2, values: 20 };
 
-/** Unix socket, or `host:port` with a token, which is read at each request. */
-export type ControlPlace = { socket: string } | { listen: string; token(): string };
-
 export interface Controlled {
   deployer: Deployer;
   /** Id of the functions' disk. Another disk has none of the functions that were deployed before. */
   disk: string;
 }
 
-interface Answer {
-  status: number;
-  body: unknown;
-}
-
-const UNAUTHORIZED: Answer = { status: 401, body: { message: 'the token is missing or another' } };
-
-export async function startFunctionsControl(
-  control: ControlPlace,
-  controlled: Controlled,
-  log: Logger,
-): Promise<Server> {
-  const isAllowed = 'token' in control ? bearing(control.token, log) : () => true;
-  const server = createServer((incoming, outgoing) => {
-    if (!isAllowed(incoming)) {
-      incoming.resume();
-      send(outgoing, UNAUTHORIZED);
-      return;
-    }
-    answer(controlled, incoming).then(
-      (response) => send(outgoing, response),
-      (error: unknown) => {
-        log.error({ err: error }, 'control request failed');
-        send(outgoing, { status: 500, body: { message: 'The request failed; the data plane’s log has the reason' } });
-      },
-    );
+/** A deploy fetches imports, which may take long, so requests have no deadline. */
+export const startFunctionsControl = (place: InternalPlace, controlled: Controlled, log: Logger): Promise<Server> =>
+  startInternalServer(place, {
+    answer: (incoming) => answer(controlled, incoming),
+    onError: (err) => log.error({ err }, 'control request failed'),
+    requestTimeout: 0,
   });
-  // A deploy fetches imports, which may take long.
-  server.requestTimeout = 0;
-  await listen(server, 'socket' in control ? control.socket : control.listen);
-  if ('socket' in control) await chmod(control.socket, 0o600);
-  return server;
-}
 
-function bearing(token: () => string, log: Logger): (incoming: IncomingMessage) => boolean {
-  return ({ headers }) => {
-    try {
-      return isSameSecret(headers.authorization ?? '', `Bearer ${token()}`);
-    } catch (error) {
-      log.error({ err: error }, 'platform token not readable');
-      return false;
-    }
-  };
-}
-
-async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage): Promise<Answer> {
+async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage): Promise<InternalAnswer> {
   const url = new URL(incoming.url as string, 'http://control');
   const [ref = '', name = '', rest] = url.pathname.split('/').slice(1).map(decodeURIComponent);
   const route = `${incoming.method} ${rest ?? ''}`.trim();
@@ -96,9 +59,4 @@ async function answer({ deployer, disk }: Controlled, incoming: IncomingMessage)
   if (route === 'GET' && ref === '') return { status: 200, body: { disk } };
   if (route === 'GET' && ref === 'functions' && name === '') return { status: 200, body: deployer.deployed() };
   return { status: 404, body: { message: 'no such route' } };
-}
-
-function send(outgoing: ServerResponse, { status, body }: Answer): void {
-  outgoing.writeHead(status, { 'Content-Type': 'application/json' });
-  outgoing.end(JSON.stringify(body));
 }
