@@ -18,6 +18,7 @@ const WALL_CLOCK = new Set([
   'api/src/accounts/accounts.service.ts',
   'api/src/deploys/webhook-signatures.ts',
   'api/src/health/health.service.ts',
+  'api/src/logs/logs.service.ts',
   'api/src/tokens/tokens.service.ts',
   'apiserver/src/controllers/event-expiry.ts',
   'apiserver/src/resources/tables.ts',

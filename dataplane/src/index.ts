@@ -125,17 +125,17 @@ interface Around {
   ownerLog: OwnerLog | undefined;
 }
 
-/** Keeps logs for owners, and opens their control server. Undefined: the settings name no folder. */
+/** Keeps logs for owners, and opens their control server. Undefined: owners have no logs here. */
 async function projectLogsOf({ projectLogs }: DataplaneSettings, log: Logger, registry: () => ProjectUids) {
   if (projectLogs === undefined) return undefined;
-  const { folder, socket } = projectLogs;
+  const { folder, control: place } = projectLogs;
   const logs = new ProjectLogs({
     folder,
     uidOf: (ref) => registry().uid(ref),
     uids: () => registry().uids(),
     log,
   });
-  const control = await startLogsControl({ socket }, logs, log);
+  const control = await startLogsControl(place, logs, log);
   const close = async () => {
     control.close();
     control.closeAllConnections();

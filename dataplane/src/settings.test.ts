@@ -62,8 +62,29 @@ test('the store of sites needs a folder of sites, a folder for logs, and a token
     assert.throws(() => readSettings({ ...environment, [variable]: '' }), new RegExp(`${variable} is not set`));
 });
 
+test('logs of projects are at a socket with a folder, or at a port with a token and in memory', () => {
+  const base = { SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080' };
+  const SLIPWAY_PROJECT_LOGS_TOKEN = path.join(folder, 'logs-token');
+  writeFileSync(SLIPWAY_PROJECT_LOGS_TOKEN, 'first '.repeat(6));
+  const port = { ...base, SLIPWAY_PROJECT_LOGS_LISTEN: '0.0.0.0:8081', SLIPWAY_PROJECT_LOGS_TOKEN };
+  const { projectLogs } = readSettings(port);
+  const { control, folder: logs } = projectLogs ?? {};
+  assert.ok(control && 'token' in control);
+  assert.equal([control.listen, control.token(), logs], ['0.0.0.0:8081', 'first '.repeat(6).trim(), undefined]);
+  writeFileSync(SLIPWAY_PROJECT_LOGS_TOKEN, 'short');
+  assert.throws(() => readSettings(port), /SLIPWAY_PROJECT_LOGS_TOKEN: the file must hold at least 32 characters/);
+  const socket = { ...base, SLIPWAY_PROJECT_LOGS_SOCKET: '/run/logs.sock' };
+  assert.throws(() => readSettings(socket), /SLIPWAY_PROJECT_LOGS_DIR is not set/);
+  assert.equal(readSettings({ ...socket, SLIPWAY_PROJECT_LOGS_DIR: '/var/logs' }).projectLogs, {
+    folder: '/var/logs',
+    control: { socket: '/run/logs.sock' },
+  });
+  assert.is(readSettings(base).projectLogs, undefined);
+});
+
 for (const [variable, value] of [
   ['SLIPWAY_LISTEN', '8080'],
+  ['SLIPWAY_PROJECT_LOGS_LISTEN', '8081'],
   ['SLIPWAY_API_SOCKET', 'api.sock'],
   ['SLIPWAY_METRICS_LISTEN', '9090'],
   ['SLIPWAY_SITES_DIR', 'sites'],

@@ -77,10 +77,10 @@ export interface StorageSettings {
 }
 
 export interface ProjectLogsSettings {
-  /** Folder of the logs. */
-  folder: string;
-  /** Path of the Unix socket at which the API reads them. */
-  socket: string;
+  /** Folder of the logs. Undefined: they are in memory alone, as on a pod without a disk. */
+  folder: string | undefined;
+  /** Place at which the API reads them. */
+  control: InternalPlace;
 }
 
 export interface TlsSettings {
@@ -148,11 +148,18 @@ export const pathLike = (like: string): SettingForm => ({ pattern: /^\//, like }
 const DATAPLANE_URL: SettingForm = { pattern: /^http:\/\/[^/?#@\s]+\/?$/, like: 'http://slipway-dataplane' };
 
 function readProjectLogs(environment: Environment): ProjectLogsSettings | undefined {
+  const form = { ...METRICS_FORM, like: '0.0.0.0:8081' };
+  const listen = optionalSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_LISTEN', form);
+  if (listen !== undefined) {
+    // Read for each request, because the mounted Secret may be replaced.
+    const token = () => tokenOf(environment, 'SLIPWAY_PROJECT_LOGS_TOKEN');
+    token();
+    return { folder: undefined, control: { listen, token } };
+  }
   if (!environment.SLIPWAY_PROJECT_LOGS_DIR && !environment.SLIPWAY_PROJECT_LOGS_SOCKET) return undefined;
-  return {
-    folder: settingOf(environment, 'SLIPWAY_PROJECT_LOGS_DIR', pathLike('/var/lib/slipway/project-logs')),
-    socket: settingOf(environment, 'SLIPWAY_PROJECT_LOGS_SOCKET', pathLike('/run/slipway/logs.sock')),
-  };
+  const socket = settingOf(environment, 'SLIPWAY_PROJECT_LOGS_SOCKET', pathLike('/run/slipway/logs.sock'));
+  const folder = settingOf(environment, 'SLIPWAY_PROJECT_LOGS_DIR', pathLike('/var/lib/slipway/project-logs'));
+  return { folder, control: { socket } };
 }
 
 export function readFunctions(environment: Environment): FunctionsSettings | undefined {

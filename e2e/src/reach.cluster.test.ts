@@ -12,6 +12,8 @@ import {
   FUNCTIONS_CONTROL_PORT,
   LABEL_CLUSTER,
   LABEL_PART,
+  LOGS_PORT,
+  LOGS_SERVICE,
   namespaceOf,
   PART_AUTH,
   PART_POSTGRES,
@@ -50,7 +52,7 @@ interface Scene {
   listener: Server;
 }
 
-const WITNESSES = ['gateway', 'operator', 'outsider'] as const;
+const WITNESSES = ['gateway', 'operator', 'api', 'outsider'] as const;
 type Witness = (typeof WITNESSES)[number];
 
 interface Target {
@@ -115,6 +117,7 @@ const FORBIDDEN: Target[] = [
   // Only pods of the ingress controller can connect. Tests through the Ingress are the witness.
   atSystem('API', PROGRAMS.api, 80),
   gateway,
+  atSystem('logs of gateways', LOGS_SERVICE, LOGS_PORT, 'api'),
   atSystem('realtime', PROGRAMS.realtime, PROGRAM_PORT, 'gateway'),
   atSystem('storage', PROGRAMS.storage, PROGRAM_PORT, 'gateway'),
   ...functions,
@@ -256,7 +259,7 @@ function fromShell(source: Source, scene: Scene): Attempts {
 }
 
 function fromWitness(witness: Witness, all: Target[], scene: Scene): Attempts {
-  const programs = { gateway: PROGRAMS.dataplane, operator: PROGRAMS.operator };
+  const programs = { gateway: PROGRAMS.dataplane, operator: PROGRAMS.operator, api: PROGRAMS.api };
   const targets = all.filter((target) => target.witness === witness);
   const pod = () =>
     witness === 'outsider' ? OUTSIDER : scene.places.shell(SYSTEM_NAMESPACE, program(programs[witness]), 'node');

@@ -42,6 +42,11 @@ export const SETUP_SECRET = { name: 'slipway-setup', code: 'code' } as const;
  * token.
  */
 export const FUNCTIONS_SECRET = { name: PROGRAMS.functions, token: 'token' } as const;
+/** Secret with the bearer token of the gateways' logs of projects. Only the gateways and the API have the token. */
+export const LOGS_SECRET = { name: 'slipway-logs', token: 'token' } as const;
+/** Port at which each gateway returns logs of projects, and the headless Service with the addresses of all gateways. */
+export const LOGS_PORT = 8081;
+export const LOGS_SERVICE = `${PROGRAMS.dataplane}-logs`;
 /** Secret with the label of this installation at the provider of machines. */
 export const MACHINES_SECRET = { name: 'slipway-machines', label: 'label' } as const;
 /** Port at which a functions pod receives the functions to serve. The URLs of those pods have the port for calls. */

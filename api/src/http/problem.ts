@@ -139,8 +139,12 @@ export function invalidFields(errors: FieldError[]): Problem {
 
 export const missing = (what: string) => new Problem('not_found', `There is no such ${what}.`);
 
-export const retryLater = (kind: 'too_many_requests' | 'unavailable', detail: string, seconds: number) =>
-  new Problem(kind, detail, { headers: { 'retry-after': String(Math.max(1, Math.ceil(seconds))) } });
+export const retryLater = (
+  kind: 'too_many_requests' | 'unavailable',
+  detail: string,
+  seconds: number,
+  options: ErrorOptions = {},
+) => new Problem(kind, detail, { ...options, headers: { 'retry-after': String(Math.max(1, Math.ceil(seconds))) } });
 
 export const ProblemDocument = Type.Object(
   {

@@ -2,12 +2,13 @@ import { Module } from '@nestjs/common';
 import { FunctionsModule } from '../functions/functions.module.js';
 import { LiveModule } from '../live/live.module.js';
 import { ProjectsModule } from '../projects/projects.module.js';
+import { GatewayLogs } from './gateway-logs.js';
 import { LogsController } from './logs.controller.js';
 import { LogsService } from './logs.service.js';
 
 @Module({
   imports: [ProjectsModule, FunctionsModule, LiveModule],
   controllers: [LogsController],
-  providers: [LogsService],
+  providers: [LogsService, GatewayLogs],
 })
 export class LogsModule {}

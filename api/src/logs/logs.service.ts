@@ -2,33 +2,27 @@
  * The logs of a project's services, for its owner. In: a service and a query. Out: lines from the data plane, or from
  * the machine of a dedicated project.
  */
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { hasOwnMachine, type MachineUnit, typeOf } from '@slipway/crds';
 import { machineFunctionsSocket, SECRETS, type StoredLog } from '@slipway/installation';
-import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
 import type { Principal } from '../callers/principal.js';
 import { FunctionLogs } from '../functions/function-logs.js';
-import { plainGet } from '../http/plain-get.js';
-import { Problem, retryLater } from '../http/problem.js';
+import { Problem } from '../http/problem.js';
 import type { SeenProject } from '../kubernetes/project-cache.js';
 import { Followers, type Following } from '../live/followers.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { UnitLogsService } from '../projects/unit-logs.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
-import { SETTINGS } from '../settings/injected.js';
-import type { ApiSettings } from '../settings/settings.js';
+import { GatewayLogs } from './gateway-logs.js';
 import { followLines, type LinePosition } from './line-followers.js';
 import type { ProjectLogLine, ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
 
-const DEADLINE_MS = 5_000;
 const USUAL_LINES = 100;
 const MOST_LINES = 1_000;
 const POLL_MS = 1_000;
 /** Each look is a command over SSH. */
 const POLL_MACHINE_MS = 5_000;
-/** A journal has 128 KiB. */
-const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 1024 * 1024 };
 
 /** The units of services whose names differ. */
 const UNITS: Readonly<Record<StoredLog, MachineUnit>> = {
@@ -43,11 +37,11 @@ const UNITS: Readonly<Record<StoredLog, MachineUnit>> = {
 export class LogsService {
   constructor(
     private readonly projects: ProjectsService,
+    private readonly gateways: GatewayLogs,
     private readonly machines: UnitLogsService,
     private readonly functions: FunctionLogs,
     private readonly secrets: SecretsOfProjects,
     private readonly followers: Followers,
-    @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
   /** Yields an event for each line, until the project is removed or belongs to another account. */
@@ -65,9 +59,12 @@ export class LogsService {
       const limit = isFirst ? (query.limit ?? USUAL_LINES) : MOST_LINES;
       isFirst = false;
       const time = since === undefined ? query.since : new Date(since).toISOString();
-      return (await unlessGone(this.read(caller, path, { ...query, limit, ...(time && { since: time }) })))?.items;
+      const lines = await unlessGone(this.read(caller, path, { ...query, limit, ...(time && { since: time }) }));
+      return lines && settled(lines.items, settledMs);
     };
-    const pollMs = hasOwnMachine(typeOf(project)) ? POLL_MACHINE_MS : POLL_MS;
+    const isMachine = hasOwnMachine(typeOf(project));
+    const pollMs = isMachine ? POLL_MACHINE_MS : POLL_MS;
+    const settledMs = isMachine || path.service === 'functions' ? 0 : this.gateways.settledMs;
     const follower = { ref: project.metadata.name, accountId: caller.user.id };
     return this.followers.follow(follower, closed, (signal) => followLines({ read, from, pollMs }, signal));
   }
@@ -79,7 +76,9 @@ export class LogsService {
     if (hasOwnMachine(typeOf(project))) {
       return this.machines.read(caller, { id, service: UNITS[service] }, query);
     }
-    return { items: await this.fromDataplane(project.metadata.name, service, query) };
+    const { level = 'info', since, limit = USUAL_LINES } = query;
+    const from = since === undefined ? 0 : Date.parse(since);
+    return { items: await this.gateways.read(project.metadata.name, service, { level, since: from, limit }) };
   }
 
   /** The lines of all functions. The log of a function has lines of the platform as a level of their own. */
@@ -98,24 +97,12 @@ export class LogsService {
       .filter((line) => Date.parse(line.time) >= from && (level === 'info' || line.level === 'error'))
       .slice(-limit);
   }
+}
 
-  private async fromDataplane(ref: string, service: StoredLog, query: ProjectLogQuery): Promise<ProjectLogLine[]> {
-    const { projectLogsSocket: socketPath } = this.settings;
-    if (!socketPath) throw new Problem('unavailable', 'This installation keeps no logs for owners yet.');
-    const { level = 'info', since, limit = USUAL_LINES } = query;
-    const from = since === undefined ? 0 : Date.parse(since);
-    const parameters = new URLSearchParams({ level, since: String(from), limit: String(limit) });
-    const path = `/${encodeURIComponent(ref)}/${service}?${parameters}`;
-    const { status, text } = await plainGet(
-      { socketPath, path },
-      { deadlineMs: DEADLINE_MS, bytes: MOST_OF_LOG.bytes },
-    ).catch((cause: unknown) => {
-      throw new Problem('unavailable', 'The data plane does not respond. Try again.', { cause });
-    });
-    if (status === 404) return [];
-    if (status !== 200) throw retryLater('unavailable', 'The log can not be read now. Try again.', 5);
-    return parseJson(text, MOST_OF_LOG) as ProjectLogLine[];
-  }
+/** Leaves out lines beside which an earlier one may still appear. A later read returns them. */
+function settled(lines: readonly ProjectLogLine[], settledMs: number): readonly ProjectLogLine[] {
+  const until = Date.now() - settledMs;
+  return settledMs === 0 ? lines : lines.filter(({ time }) => Date.parse(time) <= until);
 }
 
 /** Undefined: the project was removed, or belongs to another account. */

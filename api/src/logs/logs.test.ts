@@ -1,12 +1,13 @@
 /** Tests the route for logs of a project's services. A small server replaces the data plane. */
 import { rmSync } from 'node:fs';
-import { createServer, request } from 'node:http';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { register, startTestApi, type TestApi } from '../testing.js';
+import { follow as followLog } from './follow.testing.js';
 
 const socket = path.join(tmpdir(), `slipway-logs-${process.pid}.sock`);
 const LINE = { time: '2026-01-05T10:00:00.000Z', level: 'error', message: 'mail not sent', reason: 'EAUTH' };
@@ -22,7 +23,7 @@ let person: Awaited<ReturnType<typeof register>>;
 
 test.before(async () => {
   await new Promise<void>((resolve) => server.listen(socket, resolve));
-  api = await startTestApi({ projectLogsSocket: socket, functionsSocket: socket });
+  api = await startTestApi({ projectLogs: { socketPath: socket }, functionsSocket: socket });
   person = await register(api);
 });
 test.before.each(() => {
@@ -104,26 +105,8 @@ test('another account and a project without a database get no lines', async () =
   assert.equal(asked, []);
 });
 
-/** Follows the log over a real connection until `enough` accepts the text that has arrived. */
-async function follow(url: string, enough: (text: string) => boolean, headers: Record<string, string> = {}) {
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
-  const sent = { authorization: `Bearer ${person.token}`, accept: 'text/event-stream', ...headers };
-  const outgoing = request({ socketPath: api.settings.listen, path: url, headers: sent, agent: false }, (response) => {
-    let text = '';
-    const done = () => resolve({ status: response.statusCode ?? 0, text });
-    response.setEncoding('utf8').on('data', (chunk: string) => {
-      text += chunk;
-      if (enough(text)) done();
-    });
-    response.on('close', done);
-  });
-  outgoing.on('error', reject).end();
-  try {
-    return await promise;
-  } finally {
-    outgoing.destroy();
-  }
-}
+const follow = (url: string, enough: (text: string) => boolean, headers: Record<string, string> = {}) =>
+  followLog(url, enough, { socketPath: api.settings.listen, token: person.token, headers });
 
 const eventsIn = (text: string) =>
   [...text.matchAll(/event: (\w+)\nid: (\S+)\ndata: (.*)\n/g)].map(([, event, id, data]) => [

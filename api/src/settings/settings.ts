@@ -1,10 +1,13 @@
 /** Settings of the API: read once from the environment by `main.ts`, or passed by a test. */
 
+import { lookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { PLANS, PROJECT_TYPES, TYPES_OF_ACCOUNTS } from '@slipway/crds';
 import {
   API_RATE_LIMIT_SETTING,
   type Installation,
+  LOGS_PORT,
+  LOGS_SERVICE,
   POD_URLS_SETTINGS,
   PROGRAMS,
   REGISTRATION_SETTING,
@@ -41,8 +44,8 @@ export interface ApiSettings extends Installation {
   dataplaneUrl: string;
   /** Unix socket of the data plane for logs of functions; undefined: this installation runs no functions. */
   functionsSocket?: string | undefined;
-  /** The Unix socket at which the data plane responds with logs of projects. Undefined: it has none. */
-  projectLogsSocket?: string | undefined;
+  /** Gateways that have logs of projects. Undefined: this installation stores no logs for owners. */
+  projectLogs?: ProjectLogsSettings | undefined;
   /** Unix socket at which the API accepts entries of forms from the data plane. Undefined: it accepts none. */
   formsSocket?: string | undefined;
   /** Folder of builds and their logs; undefined: this installation runs no builds. */
@@ -67,6 +70,11 @@ export interface ApiSettings extends Installation {
   reach?: Reach | undefined;
   logLevel: string;
 }
+
+/** A Unix socket; on a cluster, the present addresses of all gateways, and the current token for them. */
+export type ProjectLogsSettings =
+  | { socketPath: string }
+  | { gateways(): Promise<{ host: string; port: number }[]>; token(): string };
 
 /** URLs of the pods of a service, and the current token for them. */
 export interface Pods {
@@ -116,7 +124,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     encryptionKeys: encryptionKeys(fileSettingOf(environment, 'SLIPWAY_ENCRYPTION_KEYS')),
     dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || dataplaneOf(installation)).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
-    projectLogsSocket: environment.SLIPWAY_PROJECT_LOGS_SOCKET || undefined,
+    projectLogs: projectLogs(environment),
     formsSocket: environment.SLIPWAY_FORMS_SOCKET || undefined,
     buildsFolder: environment.SLIPWAY_BUILDS_DIR || undefined,
     functionsPods: podsOf(environment, 'functions', 'SLIPWAY_FUNCTIONS_TOKEN'),
@@ -223,6 +231,21 @@ function podsOf(environment: NodeJS.ProcessEnv, service: 'functions' | 'hosting'
   const token = () => fileSettingOf(environment, variable);
   token();
   return { urls, token };
+}
+
+const LOGS_HOST: SettingForm = { pattern: /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, like: LOGS_SERVICE };
+
+function projectLogs(environment: NodeJS.ProcessEnv): ProjectLogsSettings | undefined {
+  const socketPath = environment.SLIPWAY_PROJECT_LOGS_SOCKET;
+  if (socketPath) return { socketPath };
+  const host = optionalSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_HOST', LOGS_HOST);
+  if (host === undefined) return undefined;
+  // Read at each use, as a mounted Secret may be replaced.
+  const token = () => fileSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_TOKEN');
+  token();
+  const gateways = async () =>
+    (await lookup(host, { all: true })).map(({ address }) => ({ host: address, port: LOGS_PORT }));
+  return { gateways, token };
 }
 
 function jwtSecret(value: string): string {

@@ -12,6 +12,7 @@ import {
   HOSTING_STORE_PORT,
   LABEL_PART,
   LABEL_PROJECT,
+  LOGS_PORT,
   PART_AUTH,
   PART_POSTGRES,
   PART_REST,
@@ -78,6 +79,7 @@ const SERVICE_PODS: Egress[number] = {
   ports: tcp(PORT),
 };
 const FUNCTIONS_CONTROL: Egress[number] = { to: [program('functions')], ports: tcp(FUNCTIONS_CONTROL_PORT) };
+const GATEWAY_LOGS: Egress[number] = { to: [program('dataplane')], ports: tcp(LOGS_PORT) };
 const API: Egress[number] = { to: [program('api')], ports: tcp(PORT) };
 const HOSTING_STORE: Egress[number] = { to: [program('hosting')], ports: tcp(HOSTING_STORE_PORT) };
 const PROJECT_SERVICES: Egress[number] = {
@@ -117,11 +119,21 @@ const ALLOWED: Record<Account, Required<Allowance>> = {
       { from: [INGRESS_CONTROLLER, program('egress')], ports: tcp(PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS, PLATFORM_DATABASE, TENANT_POSTGRES, DATAPLANE, FUNCTIONS_CONTROL, HOSTING_STORE],
+    egress: [
+      API_SERVER,
+      DNS,
+      PLATFORM_DATABASE,
+      TENANT_POSTGRES,
+      DATAPLANE,
+      GATEWAY_LOGS,
+      FUNCTIONS_CONTROL,
+      HOSTING_STORE,
+    ],
   },
   dataplane: {
     ingress: [
       { from: [INGRESS_CONTROLLER, program('operator'), program('api'), program('functions')], ports: tcp(PORT) },
+      { from: [program('api')], ports: tcp(LOGS_PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
     egress: [API_SERVER, DNS, TENANT_POSTGRES, PROJECT_SERVICES, SERVICE_PODS, INTERNET],

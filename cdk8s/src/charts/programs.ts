@@ -6,6 +6,9 @@ import {
   FUNCTIONS_SECRET,
   HOSTING_SECRET,
   HOSTING_STORE_PORT,
+  LOGS_PORT,
+  LOGS_SECRET,
+  LOGS_SERVICE,
   POD_URLS_SETTINGS,
   PROGRAMS,
   SETUP_SECRET,
@@ -51,6 +54,7 @@ const SETUP_FOLDER = '/etc/slipway-setup';
 const SMTP_FOLDER = '/etc/slipway-smtp';
 const TOKEN_FOLDER = '/etc/slipway-functions';
 const HOSTING_TOKEN_FOLDER = '/etc/slipway-hosting';
+const LOGS_TOKEN_FOLDER = '/etc/slipway-logs';
 
 interface ProgramParts {
   image: (typeof IMAGES)[number];
@@ -102,6 +106,13 @@ export const hostingToken: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvV
   env: { name: 'SLIPWAY_HOSTING_TOKEN', value: `${HOSTING_TOKEN_FOLDER}/${HOSTING_SECRET.token}` },
 };
 
+/** The token of the gateways' logs of projects: mounted in the gateways, and in the API's pods, which read them. */
+const logsToken = {
+  volume: { name: 'logs-token', secret: { secretName: LOGS_SECRET.name, defaultMode: 0o440 } },
+  mount: { name: 'logs-token', mountPath: LOGS_TOKEN_FOLDER, readOnly: true },
+  env: { name: 'SLIPWAY_PROJECT_LOGS_TOKEN', value: `${LOGS_TOKEN_FOLDER}/${LOGS_SECRET.token}` },
+};
+
 /** The SMTP settings of the API. */
 export const smtp: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar[] } = {
   volume: {
@@ -139,6 +150,8 @@ const PARTS: Record<Account, ProgramParts> = {
       { name: 'SLIPWAY_JWT_SECRET', value: `${KEYS_FOLDER}/${API_SECRET.jwtSecret}` },
       { name: 'SLIPWAY_ENCRYPTION_KEYS', value: `${KEYS_FOLDER}/${API_SECRET.encryptionKeys}` },
       { name: 'SLIPWAY_SETUP_CODE', value: `${SETUP_FOLDER}/${SETUP_SECRET.code}` },
+      logsToken.env,
+      { name: 'SLIPWAY_PROJECT_LOGS_HOST', value: serviceHostOf(LOGS_SERVICE) },
     ],
     metricsPort: METRICS_PORT,
     volumes: [
@@ -152,17 +165,28 @@ const PARTS: Record<Account, ProgramParts> = {
       },
       // The Secret is missing until the operator of this version leads; the API reads it at each use.
       { name: 'setup', secret: { secretName: SETUP_SECRET.name, defaultMode: 0o440, optional: true } },
+      logsToken.volume,
     ],
     mounts: [
       { name: 'keys', mountPath: KEYS_FOLDER, readOnly: true },
       { name: 'setup', mountPath: SETUP_FOLDER, readOnly: true },
+      logsToken.mount,
     ],
   },
   dataplane: {
     image: 'dataplane',
     resources: resources('100m', '256Mi', '1Gi'),
-    env: [metrics, hangRecord, podUrls('realtime', 1)],
+    env: [
+      metrics,
+      hangRecord,
+      podUrls('realtime', 1),
+      logsToken.env,
+      { name: 'SLIPWAY_PROJECT_LOGS_LISTEN', value: `0.0.0.0:${LOGS_PORT}` },
+    ],
+    ports: [{ name: 'logs', containerPort: LOGS_PORT }],
     metricsPort: METRICS_PORT,
+    volumes: [logsToken.volume],
+    mounts: [logsToken.mount],
   },
   realtime: {
     image: 'dataplane',
@@ -235,6 +259,7 @@ export class Programs extends Chart {
     super(scope, 'programs', { namespace: SYSTEM_NAMESPACE });
     for (const program of ['operator', 'api', 'dataplane'] as const) deployment(this, program);
     for (const program of ['api', 'dataplane'] as const) service(this, program);
+    gatewayLogs(this);
     servicePods(this, 'realtime', { replicas: 1 });
   }
 }
@@ -262,6 +287,18 @@ function service(chart: Chart, program: Account, port = 80): void {
     spec: {
       selector: selectorOf(name),
       ports: [{ name: 'http', port, targetPort: 'http', appProtocol: 'http' }],
+    },
+  });
+}
+
+/** The addresses of all gateways: each has the lines of the requests that it served. */
+function gatewayLogs(chart: Chart): void {
+  add(chart, 'Service', {
+    metadata: { name: LOGS_SERVICE, labels: labelsOf(PROGRAMS.dataplane, 'dataplane') },
+    spec: {
+      clusterIP: 'None',
+      selector: selectorOf(PROGRAMS.dataplane),
+      ports: [{ name: 'logs', port: LOGS_PORT, targetPort: 'logs' }],
     },
   });
 }

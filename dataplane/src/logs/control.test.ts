@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { readBounded } from '@slipway/program';
@@ -98,6 +99,35 @@ test('only lines of databases can be sent', async () => {
     assert.is((await call('POST', url, line)).status, 404, url);
   }
   assert.is((await call('PUT', '/postgres', line)).status, 404);
+});
+
+test('at a port, a request without the right token reads and writes nothing', async () => {
+  const token = 'a token that only the gateways and the API have';
+  const port = await startLogsControl({ listen: '127.0.0.1:0', token: () => token }, logs, log);
+  try {
+    const { port: number } = port.address() as AddressInfo;
+    const origin = `http://127.0.0.1:${number}`;
+    const line = { ref: 'shop', level: 'error', message: 'no table' };
+    const send = (authorization: string) => ({
+      method: 'POST',
+      body: JSON.stringify([line]),
+      headers: { authorization },
+    });
+    for (const authorization of ['', token, 'Bearer ', `Bearer ${token}x`]) {
+      assert.is((await fetch(`${origin}/postgres`, send(authorization))).status, 401);
+      assert.is((await fetch(`${origin}/shop/postgres`, { headers: { authorization } })).status, 401);
+    }
+    assert.equal(await linesOf('shop'), []);
+    assert.is((await fetch(`${origin}/postgres`, send(`Bearer ${token}`))).status, 204);
+    const read = await fetch(`${origin}/shop/postgres`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal(
+      ((await read.json()) as { message: string }[]).map(({ message }) => message),
+      ['no table'],
+    );
+  } finally {
+    port.close();
+    port.closeAllConnections();
+  }
 });
 
 test.run();

@@ -11,6 +11,7 @@ import {
   FUNCTIONS_SECRET,
   HOSTING_SECRET,
   LABEL_MANAGED_BY,
+  LOGS_SECRET,
   MACHINES_SECRET,
   MANAGED_BY,
   POSTGRES_SECRET,
@@ -60,6 +61,7 @@ export async function platformSecrets(client: KubeClient): Promise<PlatformSecre
   // Pods that mount these Secrets wait until they exist.
   await functionsToken(client);
   await hostingToken(client);
+  await tokenIn(client, LOGS_SECRET);
   await generatedSecret(client, {
     namespace: SYSTEM_NAMESPACE,
     name: SETUP_SECRET.name,
