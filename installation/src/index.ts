@@ -8,6 +8,7 @@ export * from './availability.js';
 export { BUILDS_AT_ONCE_SETTING, readBuildsAtOnce } from './builds-at-once.js';
 export * from './container-engine.js';
 export { DATA_PLANE_NODE_FLAGS } from './data-plane-node-flags.js';
+export * from './database-log-line.js';
 export * from './disk-reserve.js';
 export * from './env-targets.js';
 export * from './first-commands.js';

@@ -4,17 +4,8 @@
  * unavailable: neither Postgres nor memory waits for them.
  */
 import { request } from 'node:http';
-import {
-  databaseIdIn,
-  databaseOf,
-  printable,
-  QUERY_APPLICATION,
-  REPLICATION_ROLE,
-  type ServiceLogLevel,
-  withoutSecrets,
-  withoutStatement,
-} from '@slipway/installation';
-import { type LogRecord, SUPERUSER } from '@slipway/postgres';
+import { type DatabaseLine, databaseLineOf, projectDatabaseIdIn } from '@slipway/installation';
+import type { LogRecord } from '@slipway/postgres';
 import { LogThrottle } from '@slipway/program';
 
 export interface DatabaseLogsOptions {
@@ -27,12 +18,7 @@ export interface DatabaseLogsOptions {
 }
 
 /** A line as the data plane accepts it, but with the id of its database in place of the project's ref. */
-interface Line {
-  id: string;
-  level: ServiceLogLevel;
-  message: string;
-  code?: string;
-  role?: string;
+interface Line extends DatabaseLine {
   left_out?: number;
 }
 
@@ -44,46 +30,9 @@ const LINES_IN_REQUEST = 100;
 const DEADLINE_MS = 5_000;
 /** FATAL messages of a database in a second. The data plane accepts ten messages, so others have room beside them. */
 const MOST_FATAL = 2;
-/** Characters that are searched for secrets, and characters of a message. A cut secret is not recognized. */
-const MOST_SEARCHED = 8 * 1024;
-const MOST_OF_MESSAGE = 1_000;
-const MOST_OF_NAME = 100;
 /** Milliseconds for which the projects of databases are cached. */
 const REFS_MS = 10_000;
 const MOST_REFS = 10_000;
-
-const LEVELS: Readonly<Record<string, ServiceLogLevel>> = {
-  WARNING: 'warn',
-  ERROR: 'error',
-  FATAL: 'error',
-  PANIC: 'error',
-};
-/** Roles of the platform, whose messages are not about requests of a project's owner. */
-const PLATFORM_ROLES: readonly (string | undefined)[] = [SUPERUSER, REPLICATION_ROLE];
-
-/** Returns the id of a database that may be a project's. A client can name any database, so the name is not trusted. */
-const idIn = (database = ''): string | undefined =>
-  database.startsWith(databaseOf('')) && ID.test(databaseIdIn(database)) ? databaseIdIn(database) : undefined;
-const ID = /^[a-z0-9_-]{1,63}$/;
-
-/** `/query` first sends each request as one statement. If that fails with this message, it sends several statements. */
-const isFirstTry = ({ application, message }: LogRecord): boolean =>
-  application === QUERY_APPLICATION && message === 'cannot insert multiple commands into a prepared statement';
-
-/** Returns the line of a record. Undefined: the record is not one for an owner. */
-export function lineOf(record: LogRecord): Line | undefined {
-  const { database, user, severity, message, code } = record;
-  const id = idIn(database);
-  if (id === undefined || PLATFORM_ROLES.includes(user) || isFirstTry(record)) return undefined;
-  const text = severity === 'LOG' ? withoutStatement(message.slice(0, MOST_SEARCHED)) : message;
-  return {
-    id,
-    level: LEVELS[severity] ?? 'info',
-    message: withoutSecrets(printable(text.slice(0, MOST_SEARCHED))).slice(0, MOST_OF_MESSAGE),
-    ...(code && { code }),
-    ...(user && { role: printable(user).slice(0, MOST_OF_NAME) }),
-  };
-}
 
 export class DatabaseLogs {
   readonly #options: DatabaseLogsOptions;
@@ -110,7 +59,7 @@ export class DatabaseLogs {
     (isFatal ? this.#fatalThrottle : this.#throttle).take(database);
 
   add(record: LogRecord): void {
-    const line = lineOf(record);
+    const line = databaseLineOf(record);
     if (line) this.#add(line);
   }
 
@@ -124,7 +73,7 @@ export class DatabaseLogs {
 
   #leftOut(count: number, database = ''): void {
     this.#options.onLeftOut(database, count);
-    const id = idIn(database);
+    const id = projectDatabaseIdIn(database);
     if (id !== undefined) this.#add({ id, level: 'warn', message: 'more lines in this second', left_out: count });
   }
 
