@@ -87,6 +87,9 @@ const api: Rights = {
     // The ticket of a build is deleted once its credentials were read.
     may(GROUP, ['builds/status'], ['patch']),
     may(CORE, ['configmaps'], ['list']),
+    // Logs of projects for their owners: of auth's pods in namespaces that are created at run time, and of Postgres.
+    may(CORE, ['pods'], ['list']),
+    may(CORE, ['pods/log'], ['get']),
     // Events: a Project was given to another account, or no account owns it.
     may(CORE, ['events'], ['create']),
     // Listed before an account is deleted, to find the retained data of its deleted projects.

@@ -28,7 +28,7 @@ const ROOMS: Record<string, Record<string, string[]>> = {
     'services/hosting': ['http', 'services'],
     upstreams: ['http', 'projects', 'services'],
     gateway: ['logs', 'http', 'sql', 'projects', 'identity', 'services', 'upstreams'],
-    standalone: ['http', 'sql', 'projects', 'identity', 'services', 'services/auth', 'services/rest'],
+    standalone: ['http', 'sql', 'projects', 'identity', 'services', 'services/auth', 'services/rest', 'logs'],
     '.': ['logs', 'http', 'projects', 'services', 'upstreams', 'gateway', ...SERVICES],
     machine: [
       '.',

@@ -4,21 +4,15 @@
  */
 import type { RequestOptions } from 'node:http';
 import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import type { ServiceLogLevel, StoredLog } from '@slipway/installation';
+import type { StoredLog } from '@slipway/installation';
 import { type JsonBound, LogThrottle, ONE_TURN, parseJson } from '@slipway/program';
 import type { Logger } from 'pino';
 import { plainGet } from '../http/plain-get.js';
 import { Problem, retryLater } from '../http/problem.js';
 import { LOG, SETTINGS } from '../settings/injected.js';
 import type { ApiSettings, ProjectLogsSettings } from '../settings/settings.js';
+import { type LogSelection, newestLinesOf } from './log-selection.js';
 import type { ProjectLogLine } from './logs.schema.js';
-
-export interface GatewayLogQuery {
-  level: ServiceLogLevel;
-  /** Milliseconds since 1970. */
-  since: number;
-  limit: number;
-}
 
 const DEADLINE_MS = 5_000;
 /** A journal has 128 KiB. */
@@ -47,7 +41,7 @@ export class GatewayLogs implements OnApplicationShutdown {
   }
 
   /** Returns the lines of all gateways that respond. Throws if none does. */
-  async read(ref: string, service: StoredLog, query: GatewayLogQuery): Promise<ProjectLogLine[]> {
+  async read(ref: string, service: StoredLog, query: LogSelection): Promise<ProjectLogLine[]> {
     const { projectLogs } = this.settings;
     if (!projectLogs) throw new Problem('unavailable', 'This installation stores no logs for owners.');
     const { level, since, limit } = query;
@@ -61,10 +55,7 @@ export class GatewayLogs implements OnApplicationShutdown {
     const failed = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as unknown] : []));
     if (lines.length === 0) throw unavailable(failed[0] ?? new Error('there is no gateway'));
     if (failed.length > 0 && this.failures.take('')) this.log.warn({ err: failed[0] }, 'logs of a gateway not read');
-    return lines
-      .flat()
-      .sort((a, b) => Date.parse(a.time) - Date.parse(b.time))
-      .slice(-limit);
+    return newestLinesOf(lines.flat(), limit);
   }
 }
 

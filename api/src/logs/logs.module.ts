@@ -5,10 +5,12 @@ import { ProjectsModule } from '../projects/projects.module.js';
 import { GatewayLogs } from './gateway-logs.js';
 import { LogsController } from './logs.controller.js';
 import { LogsService } from './logs.service.js';
+import { ClusterLogs } from './pods/cluster-logs.js';
+import { PodLogs } from './pods/pod-logs.js';
 
 @Module({
   imports: [ProjectsModule, FunctionsModule, LiveModule],
   controllers: [LogsController],
-  providers: [LogsService, GatewayLogs],
+  providers: [LogsService, GatewayLogs, ClusterLogs, PodLogs],
 })
 export class LogsModule {}

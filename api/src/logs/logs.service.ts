@@ -2,7 +2,7 @@
  * The logs of a project's services, for its owner. In: a service and a query. Out: lines from the data plane, or from
  * the machine of a dedicated project.
  */
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { hasOwnMachine, type MachineUnit, typeOf } from '@slipway/crds';
 import { machineFunctionsSocket, SECRETS, type StoredLog } from '@slipway/installation';
 import type { Principal } from '../callers/principal.js';
@@ -14,15 +14,20 @@ import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService } from '../projects/projects.service.js';
 import { UnitLogsService } from '../projects/unit-logs.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
+import { SETTINGS } from '../settings/injected.js';
+import type { ApiSettings } from '../settings/settings.js';
 import { GatewayLogs } from './gateway-logs.js';
 import { followLines, type LinePosition } from './line-followers.js';
+import { type LogSelection, newestLinesOf } from './log-selection.js';
 import type { ProjectLogLine, ProjectLogPath, ProjectLogQuery, ProjectLogs } from './logs.schema.js';
+import { ClusterLogs } from './pods/cluster-logs.js';
 
 const USUAL_LINES = 100;
 const MOST_LINES = 1_000;
 const POLL_MS = 1_000;
-/** Each look is a command over SSH. */
-const POLL_MACHINE_MS = 5_000;
+/** Each look is a command over SSH, or reads logs of pods. */
+const POLL_SLOWLY_MS = 5_000;
+const IN_PODS: readonly string[] = ['auth', 'postgres'];
 
 /** The units of services whose names differ. */
 const UNITS: Readonly<Record<StoredLog, MachineUnit>> = {
@@ -38,10 +43,12 @@ export class LogsService {
   constructor(
     private readonly projects: ProjectsService,
     private readonly gateways: GatewayLogs,
+    private readonly cluster: ClusterLogs,
     private readonly machines: UnitLogsService,
     private readonly functions: FunctionLogs,
     private readonly secrets: SecretsOfProjects,
     private readonly followers: Followers,
+    @Inject(SETTINGS) private readonly settings: ApiSettings,
   ) {}
 
   /** Yields an event for each line, until the project is removed or belongs to another account. */
@@ -63,7 +70,8 @@ export class LogsService {
       return lines && settled(lines.items, settledMs);
     };
     const isMachine = hasOwnMachine(typeOf(project));
-    const pollMs = isMachine ? POLL_MACHINE_MS : POLL_MS;
+    const isSlow = isMachine || (this.settings.site !== undefined && IN_PODS.includes(path.service));
+    const pollMs = isSlow ? POLL_SLOWLY_MS : POLL_MS;
     const settledMs = isMachine || path.service === 'functions' ? 0 : this.gateways.settledMs;
     const follower = { ref: project.metadata.name, accountId: caller.user.id };
     return this.followers.follow(follower, closed, (signal) => followLines({ read, from, pollMs }, signal));
@@ -78,7 +86,18 @@ export class LogsService {
     }
     const { level = 'info', since, limit = USUAL_LINES } = query;
     const from = since === undefined ? 0 : Date.parse(since);
-    return { items: await this.gateways.read(project.metadata.name, service, { level, since: from, limit }) };
+    return { items: await this.ofShared(project, service, { level, since: from, limit }) };
+  }
+
+  /** The lines of the gateways and, on a cluster, of the pods of the project's auth and database. */
+  private async ofShared(project: SeenProject, service: StoredLog, query: LogSelection): Promise<ProjectLogLine[]> {
+    const isOnCluster = this.settings.site !== undefined;
+    if (isOnCluster && service === 'postgres') return this.cluster.ofPostgres(project, query);
+    const lines = await Promise.all([
+      this.gateways.read(project.metadata.name, service, query),
+      ...(isOnCluster && service === 'auth' ? [this.cluster.ofAuth(project, query)] : []),
+    ]);
+    return newestLinesOf(lines.flat(), query.limit);
   }
 
   /** The lines of all functions. The log of a function has lines of the platform as a level of their own. */

@@ -2,6 +2,7 @@
  * Lines about a project's services for its owner. Services and the gateway write them; `project-logs.ts` stores them.
  */
 import type { ServiceLogLevel, StoredLog } from '@slipway/installation';
+import type { Logger } from 'pino';
 
 /**
  * Facts of a line. The owner reads them, so none may be a secret, a query, a header, a body, or text of an error that
@@ -20,3 +21,8 @@ export interface OwnerLog {
   /** Never throws, and does not wait. Lines of a project above a rate are counted instead. */
   write(ref: string, service: StoredLog, line: Written): void;
 }
+
+/** Writes lines to the log of a program that serves one project alone. */
+export const ownerLogTo = (log: Logger): OwnerLog => ({
+  write: (_ref, _service, { level, message, facts }) => log[level](facts ?? {}, message),
+});

@@ -15,7 +15,7 @@ import {
   storageOptionsOf,
 } from '../composition.js';
 import { createGateway } from '../gateway/server.js';
-import type { OwnerLog } from '../logs/owner-log.js';
+import { ownerLogTo } from '../logs/owner-log.js';
 import type { Service } from '../services/service.js';
 import type { FunctionsSettings } from '../settings.js';
 import { createManagement } from '../upstreams/management.js';
@@ -50,7 +50,8 @@ export async function startUnit(settings: UnitSettings): Promise<{ url: string; 
     management,
     revision: () => project.revision,
     log,
-    ownerLog: toJournal(log),
+    // The journal of the machine has the lines of one project alone, so its owner reads all of them.
+    ownerLog: ownerLogTo(log),
   });
   const connected = await connect?.(server);
   const close = async () => {
@@ -71,11 +72,6 @@ export async function startUnit(settings: UnitSettings): Promise<{ url: string; 
   }
 }
 
-/** The journal of the machine has the lines of one project alone, so its owner reads all of them. */
-const toJournal = (log: Logger): OwnerLog => ({
-  write: (_ref, _service, { level, message, facts }) => log[level](facts ?? {}, message),
-});
-
 /** Loads only the code of this service: all five need 40 MB more. */
 async function createUnit({ unit, reach }: UnitSettings, log: Logger, project: ProjectFile): Promise<Created> {
   const registry = () => project;
@@ -84,7 +80,7 @@ async function createUnit({ unit, reach }: UnitSettings, log: Logger, project: P
       const { createAuthService } = await import('../services/auth/index.js');
       const { outboundTo } = await import('@slipway/program/outbound.js');
       return {
-        service: createAuthService({ log, ownerLog: toJournal(log), outbound: outboundTo(connectionsOf(reach)) }),
+        service: createAuthService({ log, ownerLog: ownerLogTo(log), outbound: outboundTo(connectionsOf(reach)) }),
       };
     }
     case 'rest': {

@@ -1,12 +1,13 @@
 /** Auth as a separate program: reads GoTrue's environment, migrates its schema, and serves until it is stopped. */
 
 import { setTimeout as wait } from 'node:timers/promises';
-import { scramOnly } from '@slipway/installation';
+import { FOR_OWNER, scramOnly } from '@slipway/installation';
 import { endRequests, listen, type Running, runProgram } from '@slipway/program';
 import { outboundTo } from '@slipway/program/outbound.js';
 import { migrateAuth } from '@slipway/project-database';
 import pg from 'pg';
 import { type Logger, pino } from 'pino';
+import { ownerLogTo } from '../logs/owner-log.js';
 import { createAuthService } from '../services/auth/index.js';
 import type { Login } from '../sql/login.js';
 import { type AuthSettings, readAuthSettings } from './auth-settings.js';
@@ -25,10 +26,15 @@ await runProgram('auth', () => readAuthSettings(process.env), startAuth);
 async function startAuth(settings: AuthSettings): Promise<Running> {
   const { tenant, listen: at, logLevel, ignored } = settings;
   const log = pino({ level: logLevel });
-  for (const { name, reason } of ignored) log.warn({ name, reason }, 'malformed setting ignored');
+  // The level is that of the other programs, whose lines for owners do not depend on it.
+  const ownerLog = ownerLogTo(log.child(FOR_OWNER, { level: 'info' }));
+  for (const { name, reason } of ignored) {
+    log.warn({ name, reason }, 'malformed setting ignored');
+    ownerLog.write(tenant.ref, 'auth', { level: 'warn', message: 'setting ignored', facts: { key: name, reason } });
+  }
   await migrate(tenant.authAdmin, log);
   // The NetworkPolicy of the project's pods limits the connections of this program.
-  const service = createAuthService({ log, outbound: outboundTo(() => true) });
+  const service = createAuthService({ log, ownerLog, outbound: outboundTo(() => true) });
   const server = createServiceServer({ tenant, service, anonymous: undefined, refusalOf: undefined, log });
   const url = await listen(server, at);
   log.info({ url }, 'auth serves');

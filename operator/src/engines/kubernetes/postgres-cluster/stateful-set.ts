@@ -3,6 +3,7 @@
  * apply, in order, and the outcome from their status. Used if CloudNativePG is not served.
  */
 
+import { POSTGRES_LOG_PREFIX } from '@slipway/installation';
 import type { DesiredObject } from '../children/children.js';
 import type { Workload } from '../children/diagnosis.js';
 import { fingerprint } from '../children/fingerprint.js';
@@ -53,6 +54,7 @@ function settingsMap({ place, size }: ClusterRequest, storage: string): DesiredO
     ...parametersOf({ memory: size.memory, storage, shared: !place.project }),
     listen_addresses: '*',
     hba_file: `${SETTINGS_FOLDER}/pg_hba.conf`,
+    log_line_prefix: POSTGRES_LOG_PREFIX,
   };
   const lines = Object.entries(parameters).map(([name, value]) => `${name} = '${value}'\n`);
   const rules = ['local all all scram-sha-256', ...accessRules(SUPERUSER)].map((rule) => `${rule}\n`);

@@ -1,0 +1,224 @@
+/**
+ * Tests logs of pods for owners. A small server replaces the Kubernetes API, with pods, logs and the Secret of the
+ * database; a cluster test reads real ones.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { KubeClient } from '@slipway/kubernetes';
+import { anonymousAt } from '@slipway/kubernetes/testing.js';
+import { pino } from 'pino';
+import { test } from 'uvu';
+import * as assert from 'uvu/assert';
+import { Kubernetes } from '../../kubernetes/client.js';
+import type { SeenProject } from '../../kubernetes/project-cache.js';
+import { SecretsOfProjects } from '../../projects/project-secrets.js';
+import type { ApiSettings } from '../../settings/settings.js';
+import type { LogSelection } from '../log-selection.js';
+import { ClusterLogs } from './cluster-logs.js';
+import { MOST_OF_POD, newestLines, PodLogs } from './pod-logs.js';
+
+const log = pino({ level: 'silent' });
+const ALL: LogSelection = { level: 'info', since: 0, limit: 100 };
+const project = (placement: 'deployments' | 'pooled' = 'deployments') =>
+  ({ metadata: { name: 'shop', uid: 'u' }, spec: {}, status: { placement } }) as unknown as SeenProject;
+
+/** Logs by namespace and pod. A number: the status of an error. */
+let pods: Record<string, Record<string, string | number>>;
+let database: Record<string, string> | undefined;
+let requests: URL[];
+let server: Server;
+let client: KubeClient;
+let logs: ClusterLogs;
+let podLogs: PodLogs;
+
+function answer({ url }: IncomingMessage, outgoing: ServerResponse): void {
+  const asked = new URL(url ?? '/', 'http://kubernetes');
+  requests.push(asked);
+  const [, namespace = '', kind, name, part] =
+    /^\/api\/v1\/namespaces\/([^/]+)\/(\w+)\/?([^/]*)\/?(.*)$/.exec(asked.pathname) ?? [];
+  const json = (status: number, body: object) =>
+    outgoing.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  if (kind === 'secrets') {
+    if (!database) return void json(404, { reason: 'NotFound', message: 'no such Secret' });
+    const data = Object.fromEntries(Object.entries(database).map(([key, value]) => [key, btoa(value)]));
+    return void json(200, { metadata: { name, namespace }, data });
+  }
+  if (part !== 'log') {
+    const items = Object.keys(pods[namespace] ?? {}).map((each) => ({ metadata: { name: each, namespace } }));
+    return void json(200, { metadata: {}, items });
+  }
+  const text = pods[namespace]?.[name ?? ''] ?? 404;
+  if (typeof text === 'number') return void json(text, { reason: 'Failed', message: 'no log' });
+  outgoing.writeHead(200, { 'content-type': 'text/plain' }).end(text);
+}
+
+test.before(async () => {
+  server = createServer(answer).listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  client = await KubeClient.connect(anonymousAt((server.address() as AddressInfo).port));
+  const kubernetes = new Kubernetes(client);
+  podLogs = new PodLogs(kubernetes, log);
+  const settings = { encryptionKeys: { current: '1', keys: { 1: Buffer.alloc(32).toString('base64') } } } as unknown;
+  logs = new ClusterLogs(podLogs, new SecretsOfProjects(kubernetes, settings as ApiSettings));
+});
+test.before.each(() => {
+  requests = [];
+  pods = {};
+  database = { host: 'shared-eu.slipway-data.svc', 'database-id': 'abc' };
+});
+test.after(async () => {
+  podLogs.onApplicationShutdown();
+  await client.close();
+  server.close();
+});
+
+const TIME = Date.parse('2026-01-05T10:00:00.000Z');
+const auth = (second: number, more: object) =>
+  JSON.stringify({ level: 30, time: TIME + second * 1_000, pid: 1, hostname: 'pod', ...more });
+const forOwner = { for: 'owner' };
+
+test('the log of auth has the lines of all its pods that are for the owner, by time', async () => {
+  pods['p-shop'] = {
+    'auth-1': [
+      auth(1, { msg: 'auth serves', url: 'http://10.0.0.1' }),
+      auth(4, { level: 50, ...forOwner, kind: 'magiclink', reason: 'refused', msg: 'mail not sent' }),
+      'npm warn for:"owner"',
+      '{"for":"owner"',
+      '{"for":"owner","level":50,"time":"now","msg":"x"}',
+      '',
+    ].join('\n'),
+    'auth-2': `${auth(2, { level: 40, ...forOwner, key: 'SITE_URL', reason: 'no URL', msg: 'setting ignored' })}\n`,
+    'auth-3': 400,
+  };
+  const mail = {
+    time: '2026-01-05T10:00:04.000Z',
+    level: 'error',
+    message: 'mail not sent',
+    kind: 'magiclink',
+    reason: 'refused',
+  };
+  const setting = {
+    time: '2026-01-05T10:00:02.000Z',
+    level: 'warn',
+    message: 'setting ignored',
+    key: 'SITE_URL',
+    reason: 'no URL',
+  };
+  assert.equal(await logs.ofAuth(project(), ALL), [setting, mail]);
+  assert.equal(await logs.ofAuth(project(), { ...ALL, level: 'error' }), [mail]);
+  assert.equal(await logs.ofAuth(project(), { ...ALL, limit: 1 }), [mail]);
+  assert.equal(await logs.ofAuth(project(), { ...ALL, since: TIME + 3_000 }), [mail]);
+  assert.is(requests[0]?.searchParams.get('labelSelector'), 'slipway.dev/part=auth');
+  assert.is(requests.at(-1)?.searchParams.get('sinceTime'), '2026-01-05T10:00:03.000Z');
+});
+
+test('a project whose auth runs in the gateways has no pods to read', async () => {
+  assert.equal(await logs.ofAuth(project('pooled'), ALL), []);
+  assert.equal(requests, []);
+});
+
+test('a pod that can not be read hides no lines of the others; without any it is an error', async () => {
+  const line = `${auth(1, { level: 50, ...forOwner, msg: 'mail not sent' })}\n`;
+  pods['p-shop'] = { 'auth-1': 500, 'auth-2': line };
+  assert.is((await logs.ofAuth(project(), ALL)).length, 1);
+  pods['p-shop'] = { 'auth-1': 500 };
+  const error = await logs.ofAuth(project(), ALL).catch((thrown: { kind: string }) => thrown);
+  assert.is((error as { kind: string }).kind, 'unavailable');
+  pods['p-shop'] = { 'auth-1': 404, 'auth-2': 400 };
+  assert.equal(await logs.ofAuth(project(), ALL), []);
+});
+
+const prefix = (second: number, { db = 'p-abc', user = 'authenticator.abc', app = 'slipway', code = '42P01' } = {}) =>
+  `2026-01-05 10:00:0${second}.000 UTC [7] ${code} ${db} ${user} "${app}" `;
+
+test('the log of Postgres has the messages of the project’s database alone', async () => {
+  pods['slipway-data'] = {
+    'shared-eu-0': [
+      `${prefix(1)}ERROR:  relation "a" does not exist`,
+      `${prefix(1)}STATEMENT:  alter role x password 'canary'`,
+      `${prefix(2, { db: 'p-neighbour' })}ERROR:  of p-abc`,
+      '\tERROR:  further line of the neighbour',
+      `${prefix(3, { code: '01000' })}WARNING:  first`,
+      '\t2026-01-05 10:00:09.000 UTC [7] 42P01 p-abc a "b" ERROR:  second line of the message',
+      `${prefix(4, { user: 'slipway' })}ERROR:  of the superuser`,
+      `${prefix(5, { db: 'p-abcd' })}ERROR:  of a database whose name begins so`,
+      `${prefix(6, { code: '00000' })}LOG:  duration: 1.2 ms  statement: select 'canary'`,
+      `${prefix(7, { app: 'a" FATAL:  "b' })}ERROR:  with a name`,
+      '2026-01-05 10:00:08.000 UTC [1] 00000   "" LOG:  checkpoint starting: p-abc',
+      'p-abc',
+    ].join('\n'),
+  };
+  const lines = await logs.ofPostgres(project(), ALL);
+  assert.equal(
+    lines.map(({ level, message, code, role }) => [level, message, code, role]),
+    [
+      ['error', 'relation "a" does not exist', '42P01', 'authenticator.abc'],
+      [
+        'warn',
+        'first\n2026-01-05 10:00:09.000 UTC [7] 42P01 p-abc a "b" ERROR:  second line of the message',
+        '01000',
+        'authenticator.abc',
+      ],
+      ['info', 'duration: 1.2 ms  statement: [redacted]', undefined, 'authenticator.abc'],
+      ['error', '"b" ERROR:  with a name', '42P01', 'authenticator.abc'],
+    ],
+  );
+  assert.is(lines[0]?.time, '2026-01-05T10:00:01.000Z');
+  assert.is(requests[1]?.searchParams.get('labelSelector'), 'slipway.dev/cluster=shared-eu');
+});
+
+test('records of CloudNativePG are read too', async () => {
+  database = { host: 'postgres.p-shop.svc', 'database-id': 'abc' };
+  const record = (more: object) =>
+    JSON.stringify({
+      level: 'info',
+      logger: 'postgres',
+      msg: 'record',
+      record: {
+        log_time: '2026-01-05 10:00:01.000 UTC',
+        user_name: 'postgres.abc',
+        database_name: 'p-abc',
+        error_severity: 'ERROR',
+        sql_state_code: '42P01',
+        message: 'no table',
+        query: 'canary',
+        ...more,
+      },
+    });
+  pods['p-shop'] = {
+    'postgres-1': [
+      record({}),
+      record({ database_name: 'p-other', message: 'p-abc' }),
+      '{"logger":"pgaudit","record":{"database_name":"p-abc"}}',
+      '{"p-abc"',
+    ].join('\n'),
+  };
+  const time = '2026-01-05T10:00:01.000Z';
+  const line = { time, level: 'error', message: 'no table', code: '42P01', role: 'postgres.abc' };
+  assert.equal(await logs.ofPostgres(project(), ALL), [line]);
+});
+
+test('a database without a Secret has no lines, and one elsewhere an error', async () => {
+  database = undefined;
+  assert.equal(await logs.ofPostgres(project(), ALL), []);
+  for (const host of ['postgres.p-neighbour.svc', 'coredns.kube-system.svc', 'db.example.com', '/run/postgres']) {
+    database = { host, 'database-id': 'abc' };
+    requests = [];
+    const error = await logs.ofPostgres(project(), ALL).catch((thrown: { kind: string }) => thrown);
+    assert.is((error as { kind: string }).kind, 'unavailable', host);
+    assert.is(requests.length, 1, host);
+  }
+});
+
+test('a long log is read from its newest bytes, in whole lines', async () => {
+  async function* pieces() {
+    for (let at = 0; at < 300; at += 1) yield Buffer.from(`${at} ${'x'.repeat(10_000)}\n`);
+  }
+  const lines = await newestLines(pieces(), MOST_OF_POD);
+  assert.match(lines.at(-1) ?? '', /^299 /);
+  assert.ok(lines.every((line) => line.length > 10_000));
+  const bytes = lines.join('\n').length;
+  assert.ok(bytes <= MOST_OF_POD + 10_010 && bytes > MOST_OF_POD - 20_020, String(bytes));
+});
+
+test.run();
