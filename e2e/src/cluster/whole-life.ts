@@ -121,6 +121,8 @@ async function withPods(platform: ClusterPlatform, person: Management): Promise<
     await run('delete', child, '-n', namespace, '--wait=true');
     await until(() => run('get', child, '-n', namespace, '--ignore-not-found'), `${child} is back`, PATIENCE_MS);
   }
+  const [{ id }] = await expectStatus<[{ id: number }]>(person, 200, 'GET', '/projects?name=lives');
+  await expectStatus(person, 200, 'GET', `/projects/${id}/logs/auth`);
   await rotated(platform, 'lives', { jwtSecret: 1 }, SECRETS.keys, SECRETS.keys.jwtSecretRotation);
   await change({ suspend: true });
   await run('wait', '--for=jsonpath={.status.phase}=suspended', 'project/lives', WAIT);
