@@ -7,6 +7,7 @@ export interface HostRequest {
   path?: string;
   method?: string;
   headers?: OutgoingHttpHeaders;
+  body?: string | undefined;
 }
 
 export interface HostResponse {
@@ -16,7 +17,7 @@ export interface HostResponse {
 }
 
 /** Rejects where the server changes the protocol. */
-export function requestHost({ port, host, path = '/', method = 'GET', headers = {} }: HostRequest) {
+export function requestHost({ port, host, path = '/', method = 'GET', headers = {}, body }: HostRequest) {
   return new Promise<HostResponse>((resolve, reject) => {
     const options = { host: '127.0.0.1', port, path, method, headers: { host, ...headers }, agent: false };
     const outgoing = request(options, async (response) => {
@@ -30,6 +31,6 @@ export function requestHost({ port, host, path = '/', method = 'GET', headers = 
         reject(new Error('the server changed the protocol'));
       })
       .on('error', reject)
-      .end();
+      .end(body);
   });
 }

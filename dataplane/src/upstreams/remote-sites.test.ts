@@ -182,4 +182,19 @@ test('a form gets 503 where sites are in pods, and no pod gets it', async (world
   );
 });
 
+test('a body of a GET request, which no page has, is not read by the pod as a second request', async (world) => {
+  await deploy(world, 'shop', 'x');
+  const { seen } = podFor(world, 'shop');
+  const second = ['GET /second HTTP/1.1', 'Host: shop.pages.test', 'X-Forwarded-For: 203.0.113.9', '', ''].join('\r\n');
+  const headers = { 'transfer-encoding': 'chunked' };
+  const { port } = new URL(world.gateway);
+  const { status } = await requestHost({ port, host: 'shop.pages.test', headers, body: second });
+  assert.is(status, 200);
+  assert.is((await ask(world, 'shop')).text, 'x');
+  assert.equal(
+    seen.map(({ url }) => url),
+    ['/', '/'],
+  );
+});
+
 test.run();

@@ -5,7 +5,7 @@
  */
 import { podOf } from '@slipway/installation';
 import type { Logger } from 'pino';
-import { endToEnd } from '../http/proxy-headers.js';
+import { handedOn } from '../http/proxy-headers.js';
 import { FORMS_NOT_OFFERED, refuse, serviceBusy, serviceDown, serviceTooSlow } from '../http/refusals.js';
 import type { FormRequest, Hosting, SiteRequest } from '../services/service.js';
 import { ServiceBusy, ServiceTooSlow, UpstreamClient } from './upstream-client.js';
@@ -27,15 +27,12 @@ class RemoteSites implements Hosting {
   serve(request: SiteRequest): void {
     const { ref, target, incoming, outgoing, address, requestId } = request;
     const { hostname: host, port } = new URL(podOf(ref, this.urls));
-    const headers = endToEnd(incoming);
-    for (const name in headers) if (name === 'forwarded' || name.startsWith('x-forwarded-')) delete headers[name];
-    headers['x-forwarded-for'] = address;
     this.#client
       .forward({
         to: `${ref}/${NAME}`,
         address: { host, port: Number(port || 80) },
         path: target,
-        headers,
+        headers: { ...handedOn(incoming), 'x-forwarded-for': address },
         saysWhoMayRead: true,
         request: { incoming, outgoing },
         onAnswer: (answered) => {
