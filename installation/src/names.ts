@@ -52,12 +52,15 @@ export const MACHINES_SECRET = { name: 'slipway-machines', label: 'label' } as c
 /** Port at which a functions pod receives the functions to serve. The URLs of those pods have the port for calls. */
 export const FUNCTIONS_CONTROL_PORT = 8081;
 /**
- * Secret with the token of the store of deployments and logs. Only the operator, which creates it, and the API have the
- * token.
+ * Secret with the token of the store of deployments and logs, and of the API's port for entries of forms. Only the
+ * operator, which creates it, the API and the pods of sites have the token.
  */
 export const HOSTING_SECRET = { name: PROGRAMS.hosting, token: 'token' } as const;
 /** Port of the store of deployments and logs. The URLs of its pods have the port for visitors of sites. */
 export const HOSTING_STORE_PORT = 8081;
+/** Port of the API at which it accepts entries of forms from the pods of sites, and the Service of that port. */
+export const FORMS_PORT = 8081;
+export const FORMS_SERVICE = `${PROGRAMS.api}-forms`;
 /**
  * Secret of the site, if it exists, with certificate authorities (PEM) that builds trust in addition to those of the
  * system.

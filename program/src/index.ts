@@ -43,12 +43,14 @@ export { type Running, runProgram } from './run-program.js';
 export { isSameSecret } from './same-secret.js';
 export {
   type Environment,
+  expectOneOf,
   fileSettingOf,
   LISTEN_FORM,
   METRICS_FORM,
   optionalSettingOf,
   type SettingForm,
   settingOf,
+  tokenSettingOf,
 } from './settings.js';
 export { type WebhookMessage, webhookHeaders } from './standard-webhook.js';
 export { type Rate, TokenBucket, TokenBuckets } from './token-bucket.js';

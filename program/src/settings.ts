@@ -33,6 +33,32 @@ export function fileSettingOf(environment: Environment, name: string): string {
   }
 }
 
+/** Minimum characters of a bearer token between programs. */
+const TOKEN_CHARACTERS = 32;
+
+/**
+ * Returns a function that reads the bearer token from the file that a variable names. It reads the file at each call,
+ * because a mounted Secret may be replaced. Throws at once if the file has no valid token.
+ */
+export function tokenSettingOf(environment: Environment, name: string): () => string {
+  const read = () => {
+    const token = fileSettingOf(environment, name);
+    if (token.length < TOKEN_CHARACTERS) {
+      throw new Error(`${name}: the file must hold at least ${TOKEN_CHARACTERS} characters`);
+    }
+    return token;
+  };
+  read();
+  return read;
+}
+
+/** Throws if both variables are set, where one replaces the other. */
+export function expectOneOf(environment: Environment, first: string, second: string): void {
+  if (environment[first] && environment[second]) {
+    throw new Error(`${first} and ${second} are both set. Set only one of them`);
+  }
+}
+
 /** Address to listen at: `host:port`, or the path of a Unix socket. */
 export const LISTEN_FORM: SettingForm = {
   pattern: /^(\/.+|[^/]*:\d{1,5})$/,

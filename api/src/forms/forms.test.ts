@@ -1,8 +1,9 @@
-/** Forms over REST: entries that arrive at the socket of the API, their limits, and their events. */
+/** Forms over REST: entries that arrive at the socket or the port of the API, their limits, and their events. */
 import { stat } from 'node:fs/promises';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { endRequests, listen } from '@slipway/program';
 import { until } from '@slipway/testing';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
@@ -20,7 +21,7 @@ let owner: string;
 let other: string;
 
 test.before(async () => {
-  api = await startTestApi({ now, formsSocket: SOCKET });
+  api = await startTestApi({ now, forms: { socket: SOCKET } });
   ({ token: owner } = await register(api));
   ({ token: other } = await register(api));
 });
@@ -334,6 +335,31 @@ test('another account finds no forms, and an entry is deleted only by its own pa
   assert.is(crossed.status, 404);
   assert.is((await entriesOf(made)).length, 1);
   assert.is((await api.call('GET', at(made, '/%2e%2e/entries'), { token: owner })).status, 400);
+});
+
+test('the port for entries accepts only the present token, and is closed with the API', async () => {
+  const made = await site();
+  const probe = createServer();
+  const origin = await listen(probe, '127.0.0.1:0');
+  let token = 'first'.repeat(8);
+  api.settings.forms = { listen: new URL(origin).host, token: () => token };
+  assert.is(await api.restart().catch(({ code }) => code), 'EADDRINUSE');
+  await endRequests(probe);
+  await api.restart();
+  const send = async (headers: Record<string, string> = {}, path = '/entries') => {
+    const entry = { ref: made.ref, form: 'contact', fields: [['a', 'b']], flagged: null };
+    return (await fetch(`${origin}${path}`, { method: 'POST', headers, body: JSON.stringify(entry) })).status;
+  };
+  const bearer = (value: string) => ({ authorization: `Bearer ${value}` });
+  const first = bearer(token);
+  assert.equal([await send(), await send(bearer('first')), await send(bearer(''))], [401, 401, 401]);
+  assert.equal([await send(first), await send(first, '/health')], [201, 404]);
+  token = 'second'.repeat(8);
+  assert.equal([await send(first), await send(bearer(token))], [401, 201]);
+  assert.is((await entriesOf(made)).length, 2);
+  assert.is(await stat(SOCKET).catch(({ code }) => code), 'ENOENT');
+  await api.stop();
+  assert.is(await send(bearer(token)).catch(({ cause }) => cause.code), 'ECONNREFUSED');
 });
 
 test.run();

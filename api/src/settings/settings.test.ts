@@ -77,6 +77,30 @@ test('the tokens for pods of functions and of sites are read from their files at
   assert.equal([functionsPods?.token(), hostingPods?.token()], ['the second', 'of sites']);
 });
 
+test('entries of forms are accepted at a socket, or at a port with the token of the pods of sites', () => {
+  const SLIPWAY_FORMS_LISTEN = '0.0.0.0:8081';
+  const SLIPWAY_FORMS_SOCKET = '/run/slipway/forms.sock';
+  const SLIPWAY_HOSTING_TOKEN = file('forms-token', `${'first'.repeat(8)}\n`);
+  assert.is(settingsFromEnvironment(POD).forms, undefined);
+  assert.equal(settingsFromEnvironment({ ...POD, SLIPWAY_FORMS_SOCKET }).forms, { socket: SLIPWAY_FORMS_SOCKET });
+  const { forms } = settingsFromEnvironment({ ...POD, SLIPWAY_FORMS_LISTEN, SLIPWAY_HOSTING_TOKEN });
+  assert.ok(forms && 'token' in forms);
+  assert.equal([forms.listen, forms.token()], [SLIPWAY_FORMS_LISTEN, 'first'.repeat(8)]);
+  writeFileSync(SLIPWAY_HOSTING_TOKEN, 'second'.repeat(8));
+  assert.is(forms.token(), 'second'.repeat(8));
+  writeFileSync(SLIPWAY_HOSTING_TOKEN, 'short');
+  assert.throws(forms.token, /SLIPWAY_HOSTING_TOKEN: the file must hold at least 32 characters/);
+  const both = { SLIPWAY_FORMS_LISTEN, SLIPWAY_FORMS_SOCKET, SLIPWAY_HOSTING_TOKEN };
+  for (const [environment, message] of [
+    [{ SLIPWAY_FORMS_LISTEN }, 'SLIPWAY_HOSTING_TOKEN is not set'],
+    [{ SLIPWAY_FORMS_LISTEN, SLIPWAY_HOSTING_TOKEN }, 'SLIPWAY_HOSTING_TOKEN: the file must hold at least 32'],
+    [{ SLIPWAY_FORMS_LISTEN: '8081' }, 'SLIPWAY_FORMS_LISTEN is not valid. Set it to a value such as 0.0.0.0:8081'],
+    [both, 'SLIPWAY_FORMS_SOCKET and SLIPWAY_FORMS_LISTEN are both set'],
+  ] as const) {
+    assert.throws(() => settingsFromEnvironment({ ...POD, ...environment }), new RegExp(message));
+  }
+});
+
 for (const [variable, value] of [
   ['SLIPWAY_LISTEN', ''],
   ['SLIPWAY_DATABASE_URL', ''],

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { PLANS, PROJECT_TYPES, TYPES_OF_ACCOUNTS } from '@slipway/crds';
 import {
   API_RATE_LIMIT_SETTING,
+  FORMS_PORT,
   type Installation,
   LOGS_PORT,
   LOGS_SERVICE,
@@ -18,7 +19,9 @@ import {
   SYSTEM_NAMESPACE,
 } from '@slipway/installation';
 import {
+  expectOneOf,
   fileSettingOf,
+  type InternalPlace,
   LISTEN_FORM,
   logLevelOf,
   METRICS_FORM,
@@ -27,6 +30,7 @@ import {
   readReach,
   type SettingForm,
   settingOf,
+  tokenSettingOf,
 } from '@slipway/program';
 import { type MailSettings, mailSettings } from './mail-settings.js';
 
@@ -46,8 +50,8 @@ export interface ApiSettings extends Installation {
   functionsSocket?: string | undefined;
   /** Gateways that have logs of projects. Undefined: this installation stores no logs for owners. */
   projectLogs?: ProjectLogsSettings | undefined;
-  /** Unix socket at which the API accepts entries of forms from the data plane. Undefined: it accepts none. */
-  formsSocket?: string | undefined;
+  /** Place at which the API accepts entries of forms from the data plane. Undefined: it accepts none. */
+  forms?: InternalPlace | undefined;
   /** Folder of builds and their logs; undefined: this installation runs no builds. */
   buildsFolder?: string | undefined;
   /** Pods that run functions, on a cluster. */
@@ -125,7 +129,7 @@ export function settingsFromEnvironment(environment: NodeJS.ProcessEnv): ApiSett
     dataplaneUrl: (environment.SLIPWAY_DATAPLANE_URL || dataplaneOf(installation)).replace(/\/+$/, ''),
     functionsSocket: environment.SLIPWAY_FUNCTIONS_SOCKET || undefined,
     projectLogs: projectLogs(environment),
-    formsSocket: environment.SLIPWAY_FORMS_SOCKET || undefined,
+    forms: formsPlace(environment),
     buildsFolder: environment.SLIPWAY_BUILDS_DIR || undefined,
     functionsPods: podsOf(environment, 'functions', 'SLIPWAY_FUNCTIONS_TOKEN'),
     hostingPods: podsOf(environment, 'hosting', 'SLIPWAY_HOSTING_TOKEN'),
@@ -223,6 +227,8 @@ export const databaseUrl = (environment: NodeJS.ProcessEnv) =>
 const dataplaneOf = ({ site, publicUrl }: Installation) =>
   site ? `http://${PROGRAMS.dataplane}.${SYSTEM_NAMESPACE}.svc` : publicUrl;
 
+const FORMS_LISTEN: SettingForm = { ...METRICS_FORM, like: `0.0.0.0:${FORMS_PORT}` };
+
 function podsOf(environment: NodeJS.ProcessEnv, service: 'functions' | 'hosting', variable: string): Pods | undefined {
   const setting = POD_URLS_SETTINGS[service];
   const urls = readPodUrls(setting, environment[setting]);
@@ -246,6 +252,15 @@ function projectLogs(environment: NodeJS.ProcessEnv): ProjectLogsSettings | unde
   const gateways = async () =>
     (await lookup(host, { all: true })).map(({ address }) => ({ host: address, port: LOGS_PORT }));
   return { gateways, token };
+}
+
+/** On a cluster, the pods of sites send entries to a port, with the token that they have for their own store. */
+function formsPlace(environment: NodeJS.ProcessEnv): InternalPlace | undefined {
+  expectOneOf(environment, 'SLIPWAY_FORMS_SOCKET', 'SLIPWAY_FORMS_LISTEN');
+  const listen = optionalSettingOf(environment, 'SLIPWAY_FORMS_LISTEN', FORMS_LISTEN);
+  if (listen !== undefined) return { listen, token: tokenSettingOf(environment, 'SLIPWAY_HOSTING_TOKEN') };
+  const socket = environment.SLIPWAY_FORMS_SOCKET;
+  return socket ? { socket } : undefined;
 }
 
 function jwtSecret(value: string): string {

@@ -1,15 +1,23 @@
 /**
- * Accepts entries of forms from the data plane, which has checked them. Only the platform's account can connect to the
- * Unix socket.
+ * Accepts entries of forms from the data plane, which has checked them: at a Unix socket on one machine, at a port with
+ * a bearer token on a cluster.
  *
  * | route | response |
  * | --- | --- |
  * | `POST /entries` with an entry | 201, 404 (no such form), 507 (no room) or 400 |
  */
-import { chmod, rm } from 'node:fs/promises';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { rm } from 'node:fs/promises';
+import type { IncomingMessage, Server } from 'node:http';
 import { Inject, Injectable, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
-import { type JsonBound, JsonRefusal, listen, parseJson, readBounded } from '@slipway/program';
+import {
+  endRequests,
+  type InternalAnswer,
+  type JsonBound,
+  JsonRefusal,
+  parseJson,
+  readBounded,
+  startInternalServer,
+} from '@slipway/program';
 import type { Logger } from 'pino';
 import { LOG, SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
@@ -21,7 +29,7 @@ const STATUSES: Readonly<Record<Received, number>> = { stored: 201, unknown: 404
 const DEADLINE_MS = 10_000;
 
 @Injectable()
-export class EntrySocket implements OnApplicationBootstrap, OnApplicationShutdown {
+export class EntryServer implements OnApplicationBootstrap, OnApplicationShutdown {
   private server: Server | undefined;
 
   constructor(
@@ -31,35 +39,27 @@ export class EntrySocket implements OnApplicationBootstrap, OnApplicationShutdow
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
-    const { formsSocket } = this.settings;
-    if (formsSocket === undefined) return;
-    this.server = createServer({ requestTimeout: DEADLINE_MS }, (incoming, outgoing) => {
-      this.statusOf(incoming).then(
-        (status) => outgoing.writeHead(status).end(),
-        (error: unknown) => {
-          this.log.error({ err: error }, 'entry of a form not stored');
-          outgoing.writeHead(500).end();
-        },
-      );
+    const { forms } = this.settings;
+    if (forms === undefined) return;
+    this.server = await startInternalServer(forms, {
+      answer: (incoming) => this.answer(incoming),
+      onError: (err) => this.log.error({ err }, 'entry of a form not stored'),
+      requestTimeout: DEADLINE_MS,
     });
-    await listen(this.server, formsSocket);
-    await chmod(formsSocket, 0o600);
   }
 
   async onApplicationShutdown(): Promise<void> {
     const { server } = this;
+    const { forms } = this.settings;
     if (!server) return;
-    await new Promise((resolve) => {
-      server.close(resolve);
-      server.closeIdleConnections();
-    });
-    await rm(this.settings.formsSocket as string, { force: true });
+    await endRequests(server);
+    if (forms && 'socket' in forms) await rm(forms.socket, { force: true });
   }
 
-  private async statusOf(incoming: IncomingMessage): Promise<number> {
-    if (incoming.method !== 'POST' || incoming.url !== '/entries') return 404;
+  private async answer(incoming: IncomingMessage): Promise<InternalAnswer> {
+    if (incoming.method !== 'POST' || incoming.url !== '/entries') return { status: 404 };
     const entry = await bodyOf(incoming);
-    return isEntry(entry) ? STATUSES[await this.intake.receive(entry)] : 400;
+    return { status: isEntry(entry) ? STATUSES[await this.intake.receive(entry)] : 400 };
   }
 }
 
