@@ -22,7 +22,7 @@ const ALLOWED: Record<string, string> = {
   'api/src/auth-admin/auth-admin.ts': 'our data plane, which the settings name',
   'api/src/http/plain-get.ts': 'our data plane, which the settings name, or a socket of the operator',
   'api/src/sql/query-connection.ts': 'a database of ours, which the operator names',
-  'dataplane/src/services/hosting/forms/entry-store.ts': 'the socket of our API, which the settings name',
+  'dataplane/src/services/hosting/forms/entry-store.ts': 'our API, which the settings name',
   'dataplane/src/sql/bounded-socket.ts': 'a database of ours, which the operator names',
   'dataplane/src/services/functions/isolate.ts': 'the socket of an isolate, whose path we make',
   'dataplane/src/standalone/probes.ts': 'its own server',

@@ -219,8 +219,8 @@ async function sitesOf(settings: DataplaneSettings, log: Logger): Promise<SitePl
   return { hosting, close };
 }
 
-const hostingOf = ({ sites: folder, formsSocket }: DataplaneSettings, log: Logger) =>
-  folder === undefined ? undefined : createHosting({ folder, formsSocket, log });
+const hostingOf = ({ sites: folder, forms }: DataplaneSettings, log: Logger) =>
+  folder === undefined ? undefined : createHosting({ folder, forms, log });
 
 /** Returns the settings of the gateway that depend on the way of requests: proxies, ingress and rate limit. */
 const reachedBy = ({ installation, allowedHosts, trustedProxies, rateLimit }: DataplaneSettings) => ({

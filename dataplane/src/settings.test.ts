@@ -82,6 +82,31 @@ test('logs of projects are at a socket with a folder, or at a port with a token 
   assert.is(readSettings(base).projectLogs, undefined);
 });
 
+test('entries of forms go to a socket, or to a URL with the token of the pods of sites', () => {
+  const read = (environment: object) =>
+    readSettings({ SLIPWAY_SITE: site, SLIPWAY_LISTEN: '0.0.0.0:8080', ...environment });
+  const SLIPWAY_FORMS_URL = 'http://slipway-api-forms:8081';
+  const SLIPWAY_FORMS_SOCKET = '/run/slipway/forms.sock';
+  const SLIPWAY_HOSTING_TOKEN = path.join(folder, 'forms-token');
+  writeFileSync(SLIPWAY_HOSTING_TOKEN, `${'first'.repeat(8)}\n`);
+  assert.is(read({}).forms, undefined);
+  assert.equal(read({ SLIPWAY_FORMS_SOCKET }).forms, { socket: SLIPWAY_FORMS_SOCKET });
+  const { forms } = read({ SLIPWAY_FORMS_URL, SLIPWAY_HOSTING_TOKEN });
+  assert.ok(forms && 'token' in forms);
+  assert.equal([forms.origin, forms.token()], [SLIPWAY_FORMS_URL, 'first'.repeat(8)]);
+  writeFileSync(SLIPWAY_HOSTING_TOKEN, 'second'.repeat(8));
+  assert.is(forms.token(), 'second'.repeat(8));
+  const both = { SLIPWAY_FORMS_URL, SLIPWAY_FORMS_SOCKET, SLIPWAY_HOSTING_TOKEN };
+  for (const [environment, message] of [
+    [{ SLIPWAY_FORMS_URL }, 'SLIPWAY_HOSTING_TOKEN is not set'],
+    [{ SLIPWAY_FORMS_URL: 'https://api:8081' }, 'SLIPWAY_FORMS_URL is not valid'],
+    [{ SLIPWAY_FORMS_URL: 'http://api:99999', SLIPWAY_HOSTING_TOKEN }, 'SLIPWAY_FORMS_URL is no URL'],
+    [both, 'SLIPWAY_FORMS_SOCKET and SLIPWAY_FORMS_URL are both set'],
+  ] as const) {
+    assert.throws(() => read(environment), new RegExp(message));
+  }
+});
+
 for (const [variable, value] of [
   ['SLIPWAY_LISTEN', '8080'],
   ['SLIPWAY_PROJECT_LOGS_LISTEN', '8081'],

@@ -5,6 +5,8 @@ import type { BlockList } from 'node:net';
 import path from 'node:path';
 import {
   ALLOWED_HOSTS_SETTING,
+  FORMS_PORT,
+  FORMS_SERVICE,
   type Installation,
   POD_URLS_SETTINGS,
   readAllowedHosts,
@@ -15,7 +17,7 @@ import {
 } from '@slipway/installation';
 import {
   type Environment,
-  fileSettingOf,
+  expectOneOf,
   type InternalPlace,
   LISTEN_FORM,
   logLevelOf,
@@ -25,7 +27,9 @@ import {
   readReach,
   type SettingForm,
   settingOf,
+  tokenSettingOf,
 } from '@slipway/program';
+import type { EntryPlace } from './services/hosting/forms/entry-store.js';
 import type { S3Settings } from './services/storage/content/s3.js';
 
 export interface DataplaneSettings {
@@ -53,8 +57,8 @@ export interface DataplaneSettings {
   tls?: TlsSettings | undefined;
   /** Folder of the sites' deployments; undefined: this data plane serves no sites. */
   sites?: string | undefined;
-  /** Unix socket of the API that stores entries of forms; undefined: sites accept no forms. */
-  formsSocket?: string | undefined;
+  /** Where the API stores entries of forms; undefined: sites accept no forms. */
+  forms?: EntryPlace | undefined;
   /** Store through which builds on other machines publish to that folder; undefined: builds run on this machine. */
   siteStore?: SiteStoreSettings | undefined;
   /** Undefined: this data plane runs no functions. */
@@ -133,7 +137,7 @@ export function readSettings(environment: Environment): DataplaneSettings {
     storage: readStorage(environment),
     tls: tls(environment),
     sites: optionalSettingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites')),
-    formsSocket: optionalSettingOf(environment, 'SLIPWAY_FORMS_SOCKET', pathLike('/run/slipway/forms.sock')),
+    forms: formsPlace(environment),
     siteStore: siteStore(environment),
     functions: readFunctions(environment),
     reach: readReach(environment),
@@ -145,15 +149,15 @@ export function readSettings(environment: Environment): DataplaneSettings {
 }
 
 export const pathLike = (like: string): SettingForm => ({ pattern: /^\//, like });
-const DATAPLANE_URL: SettingForm = { pattern: /^http:\/\/[^/?#@\s]+\/?$/, like: 'http://slipway-dataplane' };
+const originLike = (like: string): SettingForm => ({ pattern: /^http:\/\/[^/?#@\s]+\/?$/, like });
+const DATAPLANE_URL = originLike('http://slipway-dataplane');
+const FORMS_URL = originLike(`http://${FORMS_SERVICE}:${FORMS_PORT}`);
 
 function readProjectLogs(environment: Environment): ProjectLogsSettings | undefined {
   const form = { ...METRICS_FORM, like: '0.0.0.0:8081' };
   const listen = optionalSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_LISTEN', form);
   if (listen !== undefined) {
-    // Read for each request, because the mounted Secret may be replaced.
-    const token = () => tokenOf(environment, 'SLIPWAY_PROJECT_LOGS_TOKEN');
-    token();
+    const token = tokenSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_TOKEN');
     return { folder: undefined, control: { listen, token } };
   }
   if (!environment.SLIPWAY_PROJECT_LOGS_DIR && !environment.SLIPWAY_PROJECT_LOGS_SOCKET) return undefined;
@@ -173,15 +177,15 @@ export function readFunctions(environment: Environment): FunctionsSettings | und
     return { home, control: { socket }, gatewayUrl: undefined, authorities };
   }
   const gatewayUrl = readGatewayUrl(environment);
-  // Read for each request, because the mounted Secret may be replaced.
-  const token = () => tokenOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN');
-  token();
+  const token = tokenSettingOf(environment, 'SLIPWAY_FUNCTIONS_TOKEN');
   return { home, control: { listen, token }, gatewayUrl, authorities };
 }
 
-export function readGatewayUrl(environment: Environment): string {
-  const url = settingOf(environment, 'SLIPWAY_DATAPLANE_URL', DATAPLANE_URL);
-  if (!URL.canParse(url)) throw new Error(`SLIPWAY_DATAPLANE_URL is no URL. Set one such as ${DATAPLANE_URL.like}`);
+export const readGatewayUrl = (environment: Environment): string =>
+  asUrl('SLIPWAY_DATAPLANE_URL', settingOf(environment, 'SLIPWAY_DATAPLANE_URL', DATAPLANE_URL), DATAPLANE_URL);
+
+function asUrl(name: string, url: string, { like }: SettingForm): string {
+  if (!URL.canParse(url)) throw new Error(`${name} is no URL. Set one such as ${like}`);
   return url;
 }
 
@@ -201,22 +205,24 @@ function tls(environment: Environment): TlsSettings | undefined {
 const keyOf = (environment: Environment): string =>
   settingOf(environment, 'SLIPWAY_CERTIFICATE_KEY', pathLike('/etc/ssl/private/slipway.key'));
 
+/** Returns the API's socket, or its origin with the token, which on a cluster the API has too. */
+function formsPlace(environment: Environment): EntryPlace | undefined {
+  expectOneOf(environment, 'SLIPWAY_FORMS_SOCKET', 'SLIPWAY_FORMS_URL');
+  const socket = optionalSettingOf(environment, 'SLIPWAY_FORMS_SOCKET', pathLike('/run/slipway/forms.sock'));
+  if (socket !== undefined) return { socket };
+  const url = optionalSettingOf(environment, 'SLIPWAY_FORMS_URL', FORMS_URL);
+  if (url === undefined) return undefined;
+  const token = tokenSettingOf(environment, 'SLIPWAY_HOSTING_TOKEN');
+  return { origin: asUrl('SLIPWAY_FORMS_URL', url, FORMS_URL), token };
+}
+
 function siteStore(environment: Environment): SiteStoreSettings | undefined {
   const form = { ...METRICS_FORM, like: '0.0.0.0:8081' };
   const listen = optionalSettingOf(environment, 'SLIPWAY_HOSTING_STORE', form);
   if (listen === undefined) return undefined;
   settingOf(environment, 'SLIPWAY_SITES_DIR', pathLike('/var/lib/slipway/sites'));
   const builds = settingOf(environment, 'SLIPWAY_BUILDS_DIR', pathLike('/var/lib/slipway/builds'));
-  // Read for each request, because the mounted Secret may be replaced.
-  const token = () => tokenOf(environment, 'SLIPWAY_HOSTING_TOKEN');
-  token();
-  return { listen, logs: path.join(builds, 'logs'), token };
-}
-
-function tokenOf(environment: Environment, variable: string): string {
-  const token = fileSettingOf(environment, variable);
-  if (token.length < 32) throw new Error(`${variable}: the file must hold at least 32 characters`);
-  return token;
+  return { listen, logs: path.join(builds, 'logs'), token: tokenSettingOf(environment, 'SLIPWAY_HOSTING_TOKEN') };
 }
 
 export function readRateLimit(environment: Environment): number | undefined {

@@ -132,7 +132,7 @@ export const READ_ONLY_SITE: Refusal = {
 export const FORMS_NOT_OFFERED: Refusal = {
   status: 503,
   body: {
-    message: 'This installation stores no entries of forms: on a cluster, forms are not offered yet',
+    message: 'This installation stores no entries of forms',
     hint: 'Send the form to a function of a project, or to another service.',
   },
   headers: { 'Cache-Control': 'no-store' },

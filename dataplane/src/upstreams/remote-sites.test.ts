@@ -170,18 +170,6 @@ test('an unavailable pod causes a 502, and other sites are served', async (world
   assert.is((await ask(world, 'shop')).text, 'still here');
 });
 
-test('a form gets 503 where sites are in pods, and no pod gets it', async (world) => {
-  await deploy(world, 'blog', 'x');
-  const { port } = new URL(world.gateway);
-  const { status, text } = await requestHost({ port, host: 'blog.pages.test', path: '/forms/contact', method: 'POST' });
-  assert.is(status, 503);
-  assert.match(JSON.parse(text).message, 'on a cluster, forms are not offered yet');
-  assert.equal(
-    world.pods.flatMap(({ seen }) => seen),
-    [],
-  );
-});
-
 test('a body of a GET request, which no page has, is not read by the pod as a second request', async (world) => {
   await deploy(world, 'shop', 'x');
   const { seen } = podFor(world, 'shop');

@@ -1,16 +1,19 @@
 /**
  * Serves sites whose files are in separate pods, each a data plane with its folder. In: requests at a site's own
- * origin, and the URLs of the pods. Out: the response of the project's pod. The gateway uses it in place of local
- * hosting.
+ * origin, posted forms among them, and the URLs of the pods. Out: the response of the project's pod. The gateway uses
+ * it in place of local hosting.
  */
 import { podOf } from '@slipway/installation';
 import type { Logger } from 'pino';
 import { handedOn } from '../http/proxy-headers.js';
-import { FORMS_NOT_OFFERED, refuse, serviceBusy, serviceDown, serviceTooSlow } from '../http/refusals.js';
+import { refuse, serviceBusy, serviceDown, serviceTooSlow } from '../http/refusals.js';
+import { answerForm, unavailable } from '../services/form-answers.js';
 import type { FormRequest, Hosting, SiteRequest } from '../services/service.js';
 import { ServiceBusy, ServiceTooSlow, UpstreamClient } from './upstream-client.js';
 
 const NAME = 'hosting';
+/** Longer than the gateway waits for the body of a form. */
+const FORM_STILL_MS = 150_000;
 
 export function createRemoteSites(urls: readonly string[], log: Logger): Hosting {
   return new RemoteSites(urls, log);
@@ -18,6 +21,8 @@ export function createRemoteSites(urls: readonly string[], log: Logger): Hosting
 
 class RemoteSites implements Hosting {
   readonly #client = new UpstreamClient();
+  /** Separate, so that visitors who send forms slowly use none of the places of those who read pages. */
+  readonly #formsClient = new UpstreamClient({ stillMilliseconds: FORM_STILL_MS });
 
   constructor(
     private readonly urls: readonly string[],
@@ -25,9 +30,26 @@ class RemoteSites implements Hosting {
   ) {}
 
   serve(request: SiteRequest): void {
+    this.#forward(this.#client, request, (error) => refuse(request.outgoing, refusalOf(error)));
+  }
+
+  /** The pod counts the visitor's address, decodes the form, and sends the entry to the API. */
+  receive(request: FormRequest): void {
+    const { incoming, outgoing } = request;
+    this.#forward(this.#formsClient, request, (error) =>
+      answerForm(incoming, outgoing, unavailable(error instanceof ServiceBusy ? 1 : 5)),
+    );
+  }
+
+  close(): void {
+    this.#client.close();
+    this.#formsClient.close();
+  }
+
+  #forward(client: UpstreamClient, request: SiteRequest, onFailure: (error: unknown) => void): void {
     const { ref, target, incoming, outgoing, address, requestId } = request;
     const { hostname: host, port } = new URL(podOf(ref, this.urls));
-    this.#client
+    client
       .forward({
         to: `${ref}/${NAME}`,
         address: { host, port: Number(port || 80) },
@@ -37,23 +59,15 @@ class RemoteSites implements Hosting {
         request: { incoming, outgoing },
         onAnswer: (answered) => {
           answered['x-request-id'] = requestId;
+          // The rest of a body that the pod rejected is not read.
+          if (!incoming.complete) answered.connection = 'close';
         },
       })
       .catch((error: unknown) => {
         if (!(error instanceof ServiceBusy)) this.log.warn({ err: error, ref, requestId }, 'site pod unreachable');
         if (!outgoing.headersSent) outgoing.setHeader('X-Request-Id', requestId);
-        refuse(outgoing, refusalOf(error));
+        onFailure(error);
       });
-  }
-
-  /** The pods of sites reach no program that stores entries. */
-  receive({ outgoing, requestId }: FormRequest): void {
-    outgoing.setHeader('X-Request-Id', requestId);
-    refuse(outgoing, FORMS_NOT_OFFERED);
-  }
-
-  close(): void {
-    this.#client.close();
   }
 }
 

@@ -7,6 +7,7 @@ import path from 'node:path';
 import { refOfPreview, Sites } from '@slipway/sites';
 import { type Logger, pino } from 'pino';
 import { createGateway, type GatewayLimits } from '../../gateway/server.js';
+import type { EntryPlace } from './forms/entry-store.js';
 import { createHosting } from './index.js';
 
 export interface Answer {
@@ -31,12 +32,12 @@ export class SiteWorld {
 
   /** A site whose ref begins with `forms` accepts forms. */
   static async open(
-    formsSocket?: string,
+    forms?: EntryPlace,
     { limits = {}, log = pino({ level: 'silent' }) }: { limits?: Partial<GatewayLimits>; log?: Logger } = {},
   ): Promise<SiteWorld> {
     const folder = await mkdtemp(path.join(tmpdir(), 'hosting-'));
     const sites = new Sites(path.join(folder, 'sites'));
-    const hosting = createHosting({ folder: sites.folder, formsSocket, log });
+    const hosting = createHosting({ folder: sites.folder, forms, log });
     const gateway = createGateway({
       publicUrl: 'http://localhost:4000',
       allowedHosts: [],

@@ -20,6 +20,7 @@ import type { FormRequest, Hosting, SiteRequest } from '../service.js';
 import { hasHash } from './caching.js';
 import { decodedPath } from './encoding.js';
 import { type Content, FileContents } from './file-contents.js';
+import type { EntryPlace } from './forms/entry-store.js';
 import { FormReceiver } from './forms/form-receiver.js';
 import { applyHeaderRules } from './header-rules.js';
 import { type LiveDeployment, LiveDeployments } from './live-deployments.js';
@@ -30,8 +31,8 @@ import { type Representation, represent } from './representation.js';
 export interface HostingOptions {
   /** Folder of sites. */
   folder: string;
-  /** Unix socket of the API that stores entries of forms; undefined: there is none. */
-  formsSocket?: string | undefined;
+  /** Where the API stores entries of forms; undefined: nowhere. */
+  forms?: EntryPlace | undefined;
   log: Logger;
 }
 
@@ -54,11 +55,11 @@ class SiteServer implements Hosting {
   readonly #log: Logger;
   readonly #forms: FormReceiver | undefined;
 
-  constructor({ folder, formsSocket, log }: HostingOptions) {
+  constructor({ folder, forms, log }: HostingOptions) {
     this.#reader = new SiteReader(folder);
     this.#deployments = new LiveDeployments(this.#reader);
     this.#log = log;
-    this.#forms = formsSocket === undefined ? undefined : new FormReceiver(formsSocket, log);
+    this.#forms = forms && new FormReceiver(forms, log);
     this.#failures = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, 'more failed requests of sites'));
   }
 

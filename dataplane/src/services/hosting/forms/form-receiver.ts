@@ -5,10 +5,10 @@
 import { ConcurrencyLimitReached, LogThrottle } from '@slipway/program';
 import type { Logger } from 'pino';
 import { BodyTooLargeError, receiveBody } from '../../../http/request-body.js';
+import { answerForm, type FormAnswer, nextPath, redirectForm, unavailable, wantsJson } from '../../form-answers.js';
 import { formNameOf } from '../../form-path.js';
 import type { FormRequest } from '../../service.js';
-import { EntryStore, type NewEntry } from './entry-store.js';
-import { answerForm, type FormAnswer, nextPath, redirectForm, wantsJson } from './form-answers.js';
+import { type EntryPlace, EntryStore, type NewEntry } from './entry-store.js';
 import { type Field, FORM_BYTES, FormRefusal, fieldsOf } from './form-fields.js';
 import { FormLimits } from './form-limits.js';
 
@@ -41,12 +41,6 @@ const tooMany = (seconds: number): FormAnswer => ({
   text: 'Too many forms were sent to this site. Nothing was stored; try again later.',
   headers: { 'Retry-After': String(Math.max(1, Math.ceil(seconds))) },
 });
-const unavailable = (seconds: number): FormAnswer => ({
-  status: 503,
-  title: 'The form was not received',
-  text: 'Forms can not be stored now. Send the form again in a moment.',
-  headers: { 'Retry-After': String(seconds) },
-});
 
 export class FormReceiver {
   readonly #limits = new FormLimits();
@@ -54,10 +48,10 @@ export class FormReceiver {
   readonly #failures: LogThrottle;
 
   constructor(
-    socketPath: string,
+    place: EntryPlace,
     private readonly log: Logger,
   ) {
-    this.#store = new EntryStore(socketPath);
+    this.#store = new EntryStore(place);
     this.#failures = new LogThrottle((leftOut, ref) => log.error({ ref, leftOut }, 'more forms not stored'));
   }
 

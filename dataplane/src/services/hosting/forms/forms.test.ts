@@ -7,8 +7,8 @@ import { previewName } from '@slipway/sites';
 import { pino } from 'pino';
 import { suite } from 'uvu';
 import * as assert from 'uvu/assert';
+import { nextPath } from '../../form-answers.js';
 import { SiteWorld } from '../hosting.testing.js';
-import { nextPath } from './form-answers.js';
 import { fieldsOf } from './form-fields.js';
 import { FormLimits } from './form-limits.js';
 
@@ -39,7 +39,7 @@ test.before(async (context) => {
     outgoing.writeHead(context.answer.status).end();
   });
   await new Promise<void>((resolve) => context.api.listen(SOCKET, resolve));
-  context.world = await SiteWorld.open(SOCKET);
+  context.world = await SiteWorld.open({ socket: SOCKET });
   for (const ref of ['forms-a', 'forms-b', 'plain']) await context.world.deploy(ref, { 'index.html': 'home' });
 });
 test.after(async ({ world, api }) => {
@@ -350,7 +350,7 @@ test('a body that arrives too slowly gets 408, and its connection ends', async (
   const lines: string[] = [];
   const log = pino({ level: 'info' }, { write: (line) => void lines.push(line) });
   const limits = { requestMilliseconds: 200, checkMilliseconds: 50 };
-  const world = await SiteWorld.open(SOCKET, { limits, log });
+  const world = await SiteWorld.open({ socket: SOCKET }, { limits, log });
   await world.deploy('forms-a', { 'index.html': 'x' });
   const answer = await new Promise<string>((resolve, reject) => {
     const socket = connect(world.port, '127.0.0.1');
@@ -387,19 +387,19 @@ test('a project without room, and an API that is unreachable, are visible to the
   }
   c.answer.status = 404;
   assert.is((await send(c, 'a=b', { ref: 'forms-b' })).status, 404);
-  const world = await SiteWorld.open(path.join(tmpdir(), 'no-such-socket.sock'));
+  const world = await SiteWorld.open({ socket: path.join(tmpdir(), 'no-such-socket.sock') });
   await world.deploy('forms-a', { 'index.html': 'x' });
   const unreachable = await post(world, '/forms/contact', {});
   assert.equal([unreachable.status, unreachable.headers['retry-after']], [503, '5']);
   await world.close();
 });
 
-test('a data plane without the socket of forms answers 503', async () => {
+test('a data plane that knows no place for entries answers 503', async () => {
   const world = await SiteWorld.open();
   await world.deploy('forms-a', { 'index.html': 'x' });
   const { status, text } = await post(world, '/forms/contact', {});
   assert.is(status, 503);
-  assert.match(JSON.parse(text).message, 'not offered');
+  assert.match(JSON.parse(text).message, 'stores no entries of forms');
   await world.close();
 });
 

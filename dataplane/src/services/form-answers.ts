@@ -13,6 +13,14 @@ export interface FormAnswer {
   headers?: OutgoingHttpHeaders;
 }
 
+/** Response if the entry can't be stored now. `seconds` is the value of Retry-After. */
+export const unavailable = (seconds: number): FormAnswer => ({
+  status: 503,
+  title: 'The form was not received',
+  text: 'Forms can not be stored now. Send the form again in a moment.',
+  headers: { 'Retry-After': String(seconds) },
+});
+
 const POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /** True for a program, which wants JSON. Browsers accept HTML first. */
