@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readSite } from '@slipway/installation';
+import { FORMS_PORT, PROGRAMS, readSite } from '@slipway/installation';
 import { test } from 'uvu';
 import * as assert from 'uvu/assert';
 import { parse, parseAllDocuments, stringify } from 'yaml';
@@ -82,6 +82,38 @@ test('the pod of tenants’ functions may reach IPv6 addresses only of pods that
       else assert.ok(podSelector?.matchLabels, 'pods by their labels');
     }
   }
+});
+
+test('only the pods of sites may reach the API’s port for entries of forms, which only their component opens', () => {
+  const policies = [...files]
+    .filter(([file]) => /^(base|components)\/.*network\.yaml$/.test(file))
+    .flatMap(([file, text]) => parseAllDocuments(text).map((document) => ({ file, ...document.toJS() })));
+  assert.ok(policies.length > 10);
+  const nameIn = ({ matchLabels }: { matchLabels?: Record<string, string> } = {}) =>
+    matchLabels?.['app.kubernetes.io/name'];
+  const allows = ({ ports }: { ports?: { port: number }[] }) => !ports || ports.some(({ port }) => port === FORMS_PORT);
+  const into = policies
+    .filter(({ spec }) => nameIn(spec.podSelector) === PROGRAMS.api)
+    .flatMap(({ file, spec }) =>
+      (spec.ingress ?? []).filter(allows).map(({ from }: { from: unknown }) => [file, from]),
+    );
+  const pods = (name: string) => [{ podSelector: { matchLabels: { 'app.kubernetes.io/name': name } } }];
+  assert.equal(into, [['components/hosting/forms-network.yaml', pods(PROGRAMS.hosting)]]);
+  type Peers = { to?: { podSelector?: object }[] };
+  const sources = policies
+    .filter(({ spec }) =>
+      (spec.egress ?? [])
+        .filter(allows)
+        .some(({ to }: Peers) => to?.some((peer) => nameIn(peer.podSelector) === PROGRAMS.api)),
+    )
+    .map(({ spec }) => nameIn(spec.podSelector));
+  assert.equal(sources, [PROGRAMS.hosting]);
+  const { spec } = parse(files.get('components/hosting/forms-service.yaml') as string);
+  assert.equal(
+    spec.ports.map(({ port }: { port: number }) => port),
+    [FORMS_PORT],
+  );
+  assert.not.match(files.get('base/programs.yaml') as string, /forms/i);
 });
 
 test('the programs accept the settings of every installation', () => {

@@ -5,7 +5,7 @@
  */
 
 import { PROGRAMS, SITE_CONFIG, SYSTEM_NAMESPACE } from '@slipway/installation';
-import type { V1EnvVar, V1Volume, V1VolumeMount } from '@slipway/kubernetes/models.js';
+import type { V1ContainerPort, V1EnvVar, V1Volume, V1VolumeMount } from '@slipway/kubernetes/models.js';
 import { App, type Chart, Testing } from 'cdk8s';
 import { stringify } from 'yaml';
 import { Admission } from './charts/admission.js';
@@ -15,6 +15,7 @@ import {
   AddedNetwork,
   BuildsNetwork,
   CloudNativePgNetwork,
+  FormsNetwork,
   MailNetwork,
   Network,
   PlatformPostgresNetwork,
@@ -23,6 +24,8 @@ import { PlatformPostgres } from './charts/platform-postgres.js';
 import {
   AddedPrograms,
   BuildEgress,
+  FormsService,
+  formsPort,
   functionsToken,
   hostingToken,
   Programs,
@@ -171,6 +174,8 @@ const hosting = () =>
       new ProgramRights(app, ['hosting']),
       new OptionalRights(app, 'hosting', 'builds-rights'),
       new AddedNetwork(app, 'hosting'),
+      new FormsNetwork(app),
+      new FormsService(app),
       new BuildsNamespace(app),
       new BuildsNetwork(app),
       new BuildEgress(app),
@@ -180,21 +185,25 @@ const hosting = () =>
       withSettings('dataplane', [podUrls('hosting', HOSTING_PODS)]),
       withSettings('operator', [podUrls('hosting', HOSTING_PODS)]),
       withSettings('egress', [podUrls('hosting', HOSTING_PODS)]),
-      withSettings('api', [podUrls('hosting', HOSTING_PODS), hostingToken.env], hostingToken),
+      withSettings('api', [podUrls('hosting', HOSTING_PODS), hostingToken.env, formsPort.env], {
+        ...hostingToken,
+        port: formsPort.port,
+      }),
     ],
   );
 
-/** A program of the base with additional variables and a volume. */
+/** A program of the base with additional variables, a volume and a port. */
 function withSettings(
   program: 'dataplane' | 'operator' | 'api' | 'egress',
   env: V1EnvVar[],
-  more?: { volume: V1Volume; mount: V1VolumeMount },
+  more?: { volume: V1Volume; mount: V1VolumeMount; port?: V1ContainerPort },
 ): Patch {
   const pod = '/spec/template/spec';
   const operations = [
     ...env.map((variable) => operation('add', `${pod}/containers/0/env/-`, variable)),
     ...(more ? [operation('add', `${pod}/volumes/-`, more.volume)] : []),
     ...(more ? [operation('add', `${pod}/containers/0/volumeMounts/-`, more.mount)] : []),
+    ...(more?.port ? [operation('add', `${pod}/containers/0/ports/-`, more.port)] : []),
   ];
   return { target: { kind: 'Deployment', name: PROGRAMS[program] }, patch: yaml(operations) };
 }

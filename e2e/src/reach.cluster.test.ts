@@ -9,6 +9,8 @@ import { type Plan } from '@slipway/crds';
 import {
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
+  FORMS_PORT,
+  FORMS_SERVICE,
   FUNCTIONS_CONTROL_PORT,
   LABEL_CLUSTER,
   LABEL_PART,
@@ -52,7 +54,7 @@ interface Scene {
   listener: Server;
 }
 
-const WITNESSES = ['gateway', 'operator', 'api', 'outsider'] as const;
+const WITNESSES = ['gateway', 'operator', 'api', 'hosting', 'outsider'] as const;
 type Witness = (typeof WITNESSES)[number];
 
 interface Target {
@@ -116,6 +118,7 @@ const FORBIDDEN: Target[] = [
   atSystem('database', PROGRAMS.postgres, POSTGRES_PORT, 'operator'),
   // Only pods of the ingress controller can connect. Tests through the Ingress are the witness.
   atSystem('API', PROGRAMS.api, 80),
+  atSystem('port for entries of forms', FORMS_SERVICE, FORMS_PORT, 'hosting'),
   gateway,
   atSystem('logs of gateways', LOGS_SERVICE, LOGS_PORT, 'api'),
   atSystem('realtime', PROGRAMS.realtime, PROGRAM_PORT, 'gateway'),
@@ -259,7 +262,12 @@ function fromShell(source: Source, scene: Scene): Attempts {
 }
 
 function fromWitness(witness: Witness, all: Target[], scene: Scene): Attempts {
-  const programs = { gateway: PROGRAMS.dataplane, operator: PROGRAMS.operator, api: PROGRAMS.api };
+  const programs = {
+    gateway: PROGRAMS.dataplane,
+    operator: PROGRAMS.operator,
+    api: PROGRAMS.api,
+    hosting: PROGRAMS.hosting,
+  };
   const targets = all.filter((target) => target.witness === witness);
   const pod = () =>
     witness === 'outsider' ? OUTSIDER : scene.places.shell(SYSTEM_NAMESPACE, program(programs[witness]), 'node');

@@ -8,6 +8,8 @@ import { API_VERSION, type Build } from '@slipway/crds';
 import {
   BUILD_CERTIFICATES_SECRET,
   BUILDS_NAMESPACE,
+  FORMS_PORT,
+  FORMS_SERVICE,
   namespaceOf,
   PROGRAMS,
   SYSTEM_NAMESPACE,
@@ -31,6 +33,9 @@ const SECRET = 'a value that nobody may read';
 /** Maximum milliseconds of a build: pulling, cloning and building take long on two busy processors. */
 const PATIENCE_MS = 240_000;
 
+/** The API's port for entries of forms. */
+const FORMS_HOST = `${FORMS_SERVICE}.${SYSTEM_NAMESPACE}.svc:${FORMS_PORT}`;
+
 /** Commands of attacks. Each prints a unique word if it gets access. */
 const ATTACKS = [
   'ls /etc/slipway-build 2>/dev/null && echo reached-order',
@@ -46,7 +51,7 @@ const ATTACKS = [
       `.on('timeout', () => process.exit()).on('error', () => {})"`
     );
   }),
-  ...['kubernetes.default.svc', '169.254.169.254', '10.96.0.1'].map(
+  ...['kubernetes.default.svc', '169.254.169.254', '10.96.0.1', FORMS_HOST].map(
     (host) =>
       `node -e "require('http').get({ host: process.env.HTTP_PROXY.split('/')[2].split(':')[0], port: 3128, ` +
       `path: 'http://${host}/' }, (r) => console.log(r.statusCode === 403 || r.statusCode === 502 ? 'held' : ` +
@@ -134,6 +139,26 @@ if (cluster && isTestCluster) {
     const { body: shown } = await person.call<ProjectView>('GET', `/projects/${shop.id}`);
     assert.is(shown.provision_message, 'Deployed');
     assert.match(await logOf(shop, first), new RegExp(`commit ${commit}`));
+  });
+
+  test('a form that is posted through the Ingress is an entry over REST', async () => {
+    const place = `/projects/${shop.id}`;
+    assert.is((await person.call('PATCH', place, { forms_enabled: true })).status, 200);
+    const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' };
+    const form = { method: 'POST', headers, body: 'email=ada%40example.com' };
+    // Gateways, the pod of sites and the API's replicas learn of the change one after another.
+    const answer = await until(async () => {
+      const response = await platform.network.fetch(`${shop.project_url}/forms/contact`, form);
+      const body = await response.text();
+      return [404, 405].includes(response.status) ? undefined : { status: response.status, body };
+    }, 'forms to be accepted');
+    assert.equal(answer, { status: 200, body: '{"ok":true}' });
+    type Entries = { items: { data: object; flagged: string | null }[] };
+    const { body } = await person.call<Entries>('GET', `${place}/forms/contact/entries`);
+    assert.equal(
+      body.items.map(({ data, flagged }) => ({ data, flagged })),
+      [{ data: { email: 'ada@example.com' }, flagged: null }],
+    );
   });
 
   test('a build runs the commands with the owner’s variables, which its log does not show', async () => {

@@ -8,6 +8,8 @@ import {
   BUILDS_NAMESPACE,
   DATA_NAMESPACE,
   DEPLOYED_SERVICES,
+  FORMS_PORT,
+  FORMS_SERVICE,
   FUNCTIONS_CONTROL_PORT,
   HOSTING_STORE_PORT,
   LABEL_PART,
@@ -82,6 +84,7 @@ const FUNCTIONS_CONTROL: Egress[number] = { to: [program('functions')], ports: t
 const GATEWAY_LOGS: Egress[number] = { to: [program('dataplane')], ports: tcp(LOGS_PORT) };
 const API: Egress[number] = { to: [program('api')], ports: tcp(PORT) };
 const HOSTING_STORE: Egress[number] = { to: [program('hosting')], ports: tcp(HOSTING_STORE_PORT) };
+const FORMS: Egress[number] = { to: [program('api')], ports: tcp(FORMS_PORT) };
 const PROJECT_SERVICES: Egress[number] = {
   to: [ofProjects(PART_AUTH, PART_REST)],
   ports: tcp(DEPLOYED_SERVICES.auth.port, DEPLOYED_SERVICES.rest.port, DEPLOYED_SERVICES.rest.adminPort),
@@ -166,7 +169,7 @@ const ALLOWED: Record<Account, Required<Allowance>> = {
       { from: [program('operator'), program('api'), program('egress')], ports: tcp(HOSTING_STORE_PORT) },
       { from: [MONITORING], ports: tcp(METRICS_PORT) },
     ],
-    egress: [API_SERVER, DNS],
+    egress: [API_SERVER, DNS, FORMS],
   },
   egress: {
     ingress: [{ from: [{ namespaceSelector: inNamespace(BUILDS_NAMESPACE) }], ports: tcp(PORT) }],
@@ -237,6 +240,15 @@ export class MailNetwork extends Chart {
     super(scope, 'network');
     const api = PROGRAMS.api;
     policy(this, SYSTEM_NAMESPACE, `${api}-mail`, selectorOf(api), { egress: [{ ports: tcp(25, 465, 587, 2525) }] });
+  }
+}
+
+/** The API's port for entries of forms, which only the pods of sites may reach. */
+export class FormsNetwork extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'forms-network');
+    const ingress = [{ from: [program('hosting')], ports: tcp(FORMS_PORT) }];
+    policy(this, SYSTEM_NAMESPACE, FORMS_SERVICE, selectorOf(PROGRAMS.api), { ingress });
   }
 }
 

@@ -2,6 +2,8 @@
 
 import {
   BUILD_EGRESS_PORT,
+  FORMS_PORT,
+  FORMS_SERVICE,
   FUNCTIONS_CONTROL_PORT,
   FUNCTIONS_SECRET,
   HOSTING_SECRET,
@@ -99,7 +101,10 @@ export const functionsToken: { volume: V1Volume; mount: V1VolumeMount; env: V1En
   env: { name: 'SLIPWAY_FUNCTIONS_TOKEN', value: `${TOKEN_FOLDER}/${FUNCTIONS_SECRET.token}` },
 };
 
-/** The token of the store of sites: mounted in its pods, and in the API's, which reads logs of builds. */
+/**
+ * The token of the pods of sites: mounted in these pods, which send entries of forms to the API, and in the API's,
+ * which reads logs of builds from their store.
+ */
 export const hostingToken: { volume: V1Volume; mount: V1VolumeMount; env: V1EnvVar } = {
   volume: { name: 'hosting-token', secret: { secretName: HOSTING_SECRET.name, defaultMode: 0o440 } },
   mount: { name: 'hosting-token', mountPath: HOSTING_TOKEN_FOLDER, readOnly: true },
@@ -111,6 +116,12 @@ const logsToken = {
   volume: { name: 'logs-token', secret: { secretName: LOGS_SECRET.name, defaultMode: 0o440 } },
   mount: { name: 'logs-token', mountPath: LOGS_TOKEN_FOLDER, readOnly: true },
   env: { name: 'SLIPWAY_PROJECT_LOGS_TOKEN', value: `${LOGS_TOKEN_FOLDER}/${LOGS_SECRET.token}` },
+};
+
+/** The API's port for entries of forms, and its variable. */
+export const formsPort = {
+  port: { name: 'forms', containerPort: FORMS_PORT },
+  env: { name: 'SLIPWAY_FORMS_LISTEN', value: `0.0.0.0:${FORMS_PORT}` },
 };
 
 /** The SMTP settings of the API. */
@@ -228,6 +239,7 @@ const PARTS: Record<Account, ProgramParts> = {
       { name: 'SLIPWAY_SITES_DIR', value: `${DATA_FOLDER}/sites` },
       { name: 'SLIPWAY_BUILDS_DIR', value: `${DATA_FOLDER}/builds` },
       { name: 'SLIPWAY_HOSTING_STORE', value: `0.0.0.0:${HOSTING_STORE_PORT}` },
+      { name: 'SLIPWAY_FORMS_URL', value: `http://${serviceHostOf(FORMS_SERVICE)}:${FORMS_PORT}` },
     ],
     ports: [{ name: 'store', containerPort: HOSTING_STORE_PORT }],
     metricsPort: METRICS_PORT,
@@ -309,6 +321,21 @@ export class BuildEgress extends Chart {
     super(scope, 'build-egress', { namespace: SYSTEM_NAMESPACE });
     deployment(this, 'egress');
     service(this, 'egress', BUILD_EGRESS_PORT);
+  }
+}
+
+/** Service of the API's port for entries of forms, which only the pods of sites may reach. */
+export class FormsService extends Chart {
+  constructor(scope: Construct) {
+    super(scope, 'forms-service', { namespace: SYSTEM_NAMESPACE });
+    const { name } = formsPort.port;
+    add(this, 'Service', {
+      metadata: { name: FORMS_SERVICE, labels: labelsOf(PROGRAMS.api, 'api') },
+      spec: {
+        selector: selectorOf(PROGRAMS.api),
+        ports: [{ name, port: FORMS_PORT, targetPort: name, appProtocol: 'http' }],
+      },
+    });
   }
 }
 
