@@ -134,7 +134,7 @@ const prefix = (second: number, { db = 'p-abc', user = 'authenticator.abc', app 
 test('the log of Postgres has the messages of the project’s database alone', async () => {
   pods['slipway-data'] = {
     'shared-eu-0': [
-      `${prefix(1)}ERROR:  relation "a" does not exist`,
+      `${prefix(1)}ERROR:  relation "a" does not exist at character 22`,
       `${prefix(1)}STATEMENT:  alter role x password 'canary'`,
       `${prefix(2, { db: 'p-neighbour' })}ERROR:  of p-abc`,
       '\tERROR:  further line of the neighbour',

@@ -16,6 +16,8 @@ interface Message extends DatabaseMessage {
 
 const PREFIX = /^([\d-]{10} [\d:.]{12} UTC) \[\d+\] ([0-9A-Z]{5}) (\S+) (\S+) "(.*?)" /;
 const RECORD = new RegExp(`${PREFIX.source}(LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):  (.*)$`);
+/** The server writes the place of an error behind its message. */
+const POSITION = / at character \d+$/;
 const CONTINUED = '\t';
 const MOST_OF_RECORD: JsonBound = { bytes: 64 * 1024, depth: 4, values: 200 };
 
@@ -37,7 +39,7 @@ export function postgresLinesOf(lines: readonly string[], id: string): ProjectLo
 }
 
 function lineOf(message: Message, id: string): ProjectLogLine[] {
-  const line = databaseLineOf(message);
+  const line = databaseLineOf({ ...message, message: message.message.replace(POSITION, '') });
   const time = Date.parse(message.timestamp.replace(' ', 'T').replace(' UTC', 'Z'));
   if (line?.id !== id || Number.isNaN(time)) return [];
   const { id: _, ...shown } = line;
