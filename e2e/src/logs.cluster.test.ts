@@ -135,6 +135,7 @@ if (cluster) {
     const ofGateways = ['-l', `app.kubernetes.io/name=${PROGRAMS.dataplane}`, '--field-selector=status.phase=Running'];
     const columns = 'jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{"\\n"}{end}';
     const gateways = (await inSystem('get', 'pods', ...ofGateways, '-o', columns))
+      .trim()
       .split('\n')
       .map((row) => row.split(' '));
     assert.ok(gateways.length > 1, String(gateways));

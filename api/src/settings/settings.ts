@@ -246,9 +246,7 @@ function projectLogs(environment: NodeJS.ProcessEnv): ProjectLogsSettings | unde
   if (socketPath) return { socketPath };
   const host = optionalSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_HOST', LOGS_HOST);
   if (host === undefined) return undefined;
-  // Read at each use, as a mounted Secret may be replaced.
-  const token = () => fileSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_TOKEN');
-  token();
+  const token = tokenSettingOf(environment, 'SLIPWAY_PROJECT_LOGS_TOKEN');
   const gateways = async () =>
     (await lookup(host, { all: true })).map(({ address }) => ({ host: address, port: LOGS_PORT }));
   return { gateways, token };
