@@ -38,6 +38,8 @@ const LEVELS: Readonly<Record<string, ServiceLogLevel>> = {
   FATAL: 'error',
   PANIC: 'error',
 };
+export const databaseLevelOf = (severity: string): ServiceLogLevel => LEVELS[severity] ?? 'info';
+
 /** Roles of the platform, whose messages are not about requests of a project's owner: the superuser, and realtime's. */
 const PLATFORM_ROLES: readonly (string | undefined)[] = ['slipway', REPLICATION_ROLE];
 
@@ -58,7 +60,7 @@ export function databaseLineOf(record: DatabaseMessage): DatabaseLine | undefine
   const text = severity === 'LOG' ? withoutStatement(message.slice(0, MOST_SEARCHED)) : message;
   return {
     id,
-    level: LEVELS[severity] ?? 'info',
+    level: databaseLevelOf(severity),
     message: withoutSecrets(printable(text.slice(0, MOST_SEARCHED))).slice(0, MOST_OF_MESSAGE),
     ...(code && { code }),
     ...(user && { role: printable(user).slice(0, MOST_OF_NAME) }),

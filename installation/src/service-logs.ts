@@ -20,9 +20,3 @@ export type LoggedService = (typeof LOGGED_SERVICES)[number];
 
 /** Member of a line that auth's own pod writes for the project's owner. Its other lines are for administrators. */
 export const FOR_OWNER = { for: 'owner' } as const;
-
-/**
- * The setting log_line_prefix of Postgres on a cluster: time, process, SQLSTATE, database, role and application, by
- * which the API finds the lines of one database.
- */
-export const POSTGRES_LOG_PREFIX = '%m [%p] %e %d %u "%a" ';

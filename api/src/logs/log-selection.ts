@@ -9,16 +9,16 @@ export interface LogSelection {
   limit: number;
 }
 
+/** True if a line has the level or a higher one, and the time or a later one. */
+export const isSelected = (line: { level: string; ms: number }, { level, since }: LogSelection): boolean =>
+  LEVELS.indexOf(line.level as ServiceLogLevel) >= LEVELS.indexOf(level) && line.ms >= since;
+
 /** Returns the newest lines of the level and time, oldest first. */
-export function selectedLines(
-  lines: readonly ProjectLogLine[],
-  { level, since, limit }: LogSelection,
-): ProjectLogLine[] {
-  const least = LEVELS.indexOf(level);
-  const isSelected = (line: ProjectLogLine) =>
-    LEVELS.indexOf(line.level as ServiceLogLevel) >= least && Date.parse(line.time) >= since;
-  return newestLinesOf(lines.filter(isSelected), limit);
-}
+export const selectedLines = (lines: readonly ProjectLogLine[], query: LogSelection): ProjectLogLine[] =>
+  newestLinesOf(
+    lines.filter(({ level, time }) => isSelected({ level, ms: Date.parse(time) }, query)),
+    query.limit,
+  );
 
 /** Returns the newest lines, oldest first. Lines of one time stay in their order. */
 export const newestLinesOf = (lines: readonly ProjectLogLine[], limit: number): ProjectLogLine[] =>

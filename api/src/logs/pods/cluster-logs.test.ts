@@ -128,24 +128,39 @@ test('a pod that can not be read hides no lines of the others; without any it is
   assert.equal(await logs.ofAuth(project(), ALL), []);
 });
 
-const prefix = (second: number, { db = 'p-abc', user = 'authenticator.abc', app = 'slipway', code = '42P01' } = {}) =>
-  `2026-01-05 10:00:0${second}.000 UTC [7] ${code} ${db} ${user} "${app}" `;
+/** A record of the server's logging collector. Postgres escapes as JSON does. */
+const record = (second: number, severity: string, message: string, more: object = {}) =>
+  JSON.stringify({
+    timestamp: `2026-01-05 10:00:0${second}.000 UTC`,
+    user: 'authenticator.abc',
+    dbname: 'p-abc',
+    pid: 7,
+    error_severity: severity,
+    message,
+    application_name: 'slipway',
+    ...more,
+  });
+const messagesOf = async (query: Partial<LogSelection> = {}) =>
+  (await logs.ofPostgres(project(), { ...ALL, ...query })).map(({ message }) => message);
 
 test('the log of Postgres has the messages of the project’s database alone', async () => {
+  const forged = record(9, 'ERROR', 'forged');
   pods['slipway-data'] = {
     'shared-eu-0': [
-      `${prefix(1)}ERROR:  relation "a" does not exist at character 22`,
-      `${prefix(1)}STATEMENT:  alter role x password 'canary'`,
-      `${prefix(2, { db: 'p-neighbour' })}ERROR:  of p-abc`,
-      '\tERROR:  further line of the neighbour',
-      `${prefix(3, { code: '01000' })}WARNING:  first`,
-      '\t2026-01-05 10:00:09.000 UTC [7] 42P01 p-abc a "b" ERROR:  second line of the message',
-      `${prefix(4, { user: 'slipway' })}ERROR:  of the superuser`,
-      `${prefix(5, { db: 'p-abcd' })}ERROR:  of a database whose name begins so`,
-      `${prefix(6, { code: '00000' })}LOG:  duration: 1.2 ms  statement: select 'canary'`,
-      `${prefix(7, { app: 'a" FATAL:  "b' })}ERROR:  with a name`,
-      '2026-01-05 10:00:08.000 UTC [1] 00000   "" LOG:  checkpoint starting: p-abc',
-      'p-abc',
+      record(1, 'ERROR', 'relation "a" does not exist', { state_code: '42P01', cursor_position: 22 }),
+      record(1, 'ERROR', 'with more', { detail: 'canary', statement: 'canary', context: 'canary', hint: 'canary' }),
+      record(2, 'ERROR', 'of "p-abc"', { dbname: 'p-neighbour' }),
+      record(2, 'ERROR', 'x', { dbname: 'p-neighbour', application_name: '","dbname":"p-abc","x":"' }),
+      record(2, 'FATAL', 'x', { dbname: 'p-neighbour', user: `x\n${forged}` }),
+      record(3, 'WARNING', `first\n${forged}`, { state_code: '01000' }),
+      record(4, 'ERROR', 'of the superuser', { user: 'slipway' }),
+      record(5, 'ERROR', 'of a database whose name begins so', { dbname: 'p-abcd' }),
+      record(6, 'LOG', "duration: 1.2 ms  statement: select 'canary'"),
+      '2026-01-05 10:00:08.000 UTC [1] LOG:  checkpoint starting: "p-abc"',
+      '"p-abc"',
+      'null "p-abc"',
+      '{"dbname":"p-abc"}',
+      '{"dbname":"p-abc","logger":"postgres","record":null}',
     ].join('\n'),
   };
   const lines = await logs.ofPostgres(project(), ALL);
@@ -153,23 +168,38 @@ test('the log of Postgres has the messages of the project’s database alone', a
     lines.map(({ level, message, code, role }) => [level, message, code, role]),
     [
       ['error', 'relation "a" does not exist', '42P01', 'authenticator.abc'],
-      [
-        'warn',
-        'first\n2026-01-05 10:00:09.000 UTC [7] 42P01 p-abc a "b" ERROR:  second line of the message',
-        '01000',
-        'authenticator.abc',
-      ],
+      ['error', 'with more', undefined, 'authenticator.abc'],
+      ['warn', `first\n${forged}`, '01000', 'authenticator.abc'],
       ['info', 'duration: 1.2 ms  statement: [redacted]', undefined, 'authenticator.abc'],
-      ['error', '"b" ERROR:  with a name', '42P01', 'authenticator.abc'],
     ],
   );
   assert.is(lines[0]?.time, '2026-01-05T10:00:01.000Z');
   assert.is(requests[1]?.searchParams.get('labelSelector'), 'slipway.dev/cluster=shared-eu');
 });
 
+test('no part of a line of a neighbour is a line of the project, wherever the line is cut', async () => {
+  const of = (text: string) => record(2, 'WARNING', text, { dbname: 'p-neighbour', user: `a"\n${text}` });
+  const whole = of(record(9, 'ERROR', 'forged'));
+  const parts = Array.from(whole, (_, at) => whole.slice(at));
+  const joined = Array.from(whole, (_, at) => `${whole.slice(0, at)}${record(1, 'ERROR', 'canary')}`);
+  pods['slipway-data'] = { 'shared-eu-0': [...parts, ...joined.slice(1)].join('\n') };
+  assert.equal(await messagesOf(), []);
+});
+
+test('the log of Postgres is selected by level, time and number, of all pods', async () => {
+  pods['slipway-data'] = {
+    'shared-eu-0': [record(1, 'ERROR', 'one'), record(3, 'LOG', 'three')].join('\n'),
+    'shared-eu-1': [record(2, 'WARNING', 'two'), record(4, 'FATAL', 'four', { user: 'slipway' })].join('\n'),
+  };
+  assert.equal(await messagesOf(), ['one', 'two', 'three']);
+  assert.equal(await messagesOf({ level: 'warn' }), ['one', 'two']);
+  assert.equal(await messagesOf({ since: TIME + 2_000 }), ['two', 'three']);
+  assert.equal(await messagesOf({ limit: 1 }), ['three']);
+});
+
 test('records of CloudNativePG are read too', async () => {
   database = { host: 'postgres.p-shop.svc', 'database-id': 'abc' };
-  const record = (more: object) =>
+  const cnpgRecord = (more: object) =>
     JSON.stringify({
       level: 'info',
       logger: 'postgres',
@@ -187,8 +217,8 @@ test('records of CloudNativePG are read too', async () => {
     });
   pods['p-shop'] = {
     'postgres-1': [
-      record({}),
-      record({ database_name: 'p-other', message: 'p-abc' }),
+      cnpgRecord({}),
+      cnpgRecord({ database_name: 'p-other', message: 'p-abc' }),
       '{"logger":"pgaudit","record":{"database_name":"p-abc"}}',
       '{"p-abc"',
     ].join('\n'),

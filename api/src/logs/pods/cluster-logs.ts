@@ -51,7 +51,7 @@ export class ClusterLogs {
       throw new Problem('unavailable', 'The database is on a server whose log this installation can not read.');
     const lines = await this.pods.read(ref, pods, query.since);
     // A project of an earlier release has its ref as its id.
-    return selectedLines(postgresLinesOf(lines, database[SECRETS.database.id] ?? ref), query);
+    return postgresLinesOf(lines, database[SECRETS.database.id] ?? ref, query);
   }
 }
 

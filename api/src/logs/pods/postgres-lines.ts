@@ -1,80 +1,84 @@
 /**
- * Decodes what a Postgres server on a cluster has written: with the prefix POSTGRES_LOG_PREFIX, or as CloudNativePG's
- * records. In: lines of all databases of a server. Out: lines of one database for the project's owner.
+ * Decodes what a Postgres server on a cluster has written: records of its logging collector, or CloudNativePG's. In:
+ * lines of all databases of a server. Out: lines of one database for the project's owner.
  *
- * The server indents the further lines of a message, so no message looks like a record. A client can name any database
- * and role before it is authenticated, but only programs of the platform can connect to these servers.
+ * Each record is one line of JSON, in which the server escapes each quotation mark and line break of a message. So no
+ * text of a client looks like a record, also if a line is cut or has parts of two records.
  */
-import { type DatabaseMessage, databaseLineOf, databaseOf } from '@slipway/installation';
+import { type DatabaseMessage, databaseLevelOf, databaseLineOf, databaseOf } from '@slipway/installation';
 import { type JsonBound, parseJson } from '@slipway/program';
+import { isSelected, type LogSelection } from '../log-selection.js';
 import type { ProjectLogLine } from '../logs.schema.js';
 
 interface Message extends DatabaseMessage {
-  /** `2026-01-05 10:00:00.000 UTC`. */
-  timestamp: string;
+  /** Milliseconds since 1970. */
+  ms: number;
 }
 
-const PREFIX = /^([\d-]{10} [\d:.]{12} UTC) \[\d+\] ([0-9A-Z]{5}) (\S+) (\S+) "(.*?)" /;
-const RECORD = new RegExp(`${PREFIX.source}(LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC):  (.*)$`);
-/** The server writes the place of an error behind its message. */
-const POSITION = / at character \d+$/;
-const CONTINUED = '\t';
 const MOST_OF_RECORD: JsonBound = { bytes: 64 * 1024, depth: 4, values: 200 };
 
-/** `id`: that of the database. */
-export function postgresLinesOf(lines: readonly string[], id: string): ProjectLogLine[] {
-  const messages: Message[] = [];
-  /** The message to which indented lines belong. */
-  let current: Message | undefined;
-  for (const line of lines) {
-    if (line.startsWith(CONTINUED)) {
-      if (current) current.message += `\n${line.slice(CONTINUED.length)}`;
-      continue;
-    }
-    // Most lines of a shared server are of other databases.
-    current = line.includes(databaseOf(id)) ? messageOf(line) : undefined;
-    if (current) messages.push(current);
+/** Returns the newest lines, oldest first. `id`: that of the database. */
+export function postgresLinesOf(lines: readonly string[], id: string, query: LogSelection): ProjectLogLine[] {
+  const database = databaseOf(id);
+  // Most lines of a shared server are of other databases.
+  const named = JSON.stringify(database);
+  const messages = lines
+    .flatMap((line) => (line.includes(named) ? (messageOf(line) ?? []) : []))
+    .filter((message) => message.database === database && isSelected(levelAndTime(message), query))
+    .toSorted((a, b) => a.ms - b.ms);
+  const found: ProjectLogLine[] = [];
+  // The search for secrets takes most of the time, so it ends with the last line that is returned.
+  for (let at = messages.length - 1; at >= 0 && found.length < query.limit; at -= 1) {
+    const line = lineOf(messages[at] as Message);
+    if (line) found.push(line);
   }
-  return messages.flatMap((message) => lineOf(message, id));
+  return found.reverse();
 }
 
-function lineOf(message: Message, id: string): ProjectLogLine[] {
-  const line = databaseLineOf({ ...message, message: message.message.replace(POSITION, '') });
-  const time = Date.parse(message.timestamp.replace(' ', 'T').replace(' UTC', 'Z'));
-  if (line?.id !== id || Number.isNaN(time)) return [];
+const levelAndTime = ({ severity, ms }: Message) => ({ level: databaseLevelOf(severity), ms });
+
+function lineOf({ ms, ...message }: Message): ProjectLogLine | undefined {
+  const line = databaseLineOf(message);
+  if (!line) return undefined;
   const { id: _, ...shown } = line;
-  return [{ time: new Date(time).toISOString(), ...shown }];
+  return { time: new Date(ms).toISOString(), ...shown };
 }
 
-const messageOf = (line: string): Message | undefined => (line.startsWith('{') ? recordIn(line) : prefixedIn(line));
-
-function prefixedIn(line: string): Message | undefined {
-  const [, timestamp, code, database, user, application, severity, message] = RECORD.exec(line) ?? [];
-  if (timestamp === undefined || severity === undefined || message === undefined) return undefined;
-  // Messages without an error have this code.
-  return { timestamp, code: code === '00000' ? undefined : code, database, user, application, severity, message };
-}
-
-/** https://cloudnative-pg.io/documentation/current/logging/ */
-function recordIn(line: string): Message | undefined {
+/** Undefined: the line is no record, or one that is too large. */
+function messageOf(line: string): Message | undefined {
+  if (!line.startsWith('{')) return undefined;
   try {
-    const { logger, record } = parseJson(line, MOST_OF_RECORD) as {
-      logger?: unknown;
-      record?: Record<string, unknown>;
-    };
-    if (logger !== 'postgres' || !record) return undefined;
-    const text = (name: string) => (typeof record[name] === 'string' ? record[name] : '');
-    const code = text('sql_state_code');
-    return {
-      timestamp: text('log_time'),
-      code: code === '00000' ? undefined : code,
-      database: text('database_name'),
-      user: text('user_name'),
-      application: text('application_name'),
-      severity: text('error_severity'),
-      message: text('message'),
-    };
+    const value = parseJson(line, MOST_OF_RECORD) as Record<string, unknown>;
+    return value.logger === undefined ? ofCollector(value) : ofCloudNativePg(value);
   } catch {
     return undefined;
   }
+}
+
+/** https://www.postgresql.org/docs/18/runtime-config-logging.html#RUNTIME-CONFIG-LOGGING-JSONLOG */
+const ofCollector = (record: Record<string, unknown>): Message | undefined =>
+  decoded(record, ['timestamp', 'dbname', 'user', 'state_code']);
+
+/** https://cloudnative-pg.io/documentation/current/logging/ */
+function ofCloudNativePg({ logger, record }: Record<string, unknown>): Message | undefined {
+  if (logger !== 'postgres' || typeof record !== 'object' || record === null) return undefined;
+  return decoded(record as Record<string, unknown>, ['log_time', 'database_name', 'user_name', 'sql_state_code']);
+}
+
+/** `names`: members that have other names in the two formats. A time is `2026-01-05 10:00:00.000 UTC`. */
+function decoded(record: Record<string, unknown>, names: [string, string, string, string]): Message | undefined {
+  const text = (name: string) => (typeof record[name] === 'string' ? record[name] : '');
+  const [time, database, user, code] = names.map(text) as typeof names;
+  const ms = Date.parse(time.replace(' ', 'T').replace(' UTC', 'Z'));
+  if (Number.isNaN(ms)) return undefined;
+  return {
+    ms,
+    database,
+    user,
+    // Messages without an error have this code in CloudNativePG's records.
+    code: code === '00000' ? undefined : code,
+    application: text('application_name'),
+    severity: text('error_severity'),
+    message: text('message'),
+  };
 }

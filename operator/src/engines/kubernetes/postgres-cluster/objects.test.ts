@@ -50,6 +50,24 @@ test('a project has a Postgres in its namespace if its plan has one, and otherwi
   assert.equal(placeOf({ ...project, plan: 'pro' }, site), ownPlace(project));
 });
 
+test('the log of a server is records of its collector, at the pipes that the container reads', () => {
+  const objects = statefulSetObjects(request(), undefined) as unknown as {
+    data?: Record<string, string>;
+    spec?: { template?: { spec: { containers: [{ command: string[]; volumeMounts: { mountPath: string }[] }] } } };
+  }[];
+  const settings = objects.map(({ data }) => data?.['postgresql.conf'] ?? '').join('');
+  for (const line of ["logging_collector = 'on'", "log_destination = 'jsonlog'", "log_filename = 'server.log'"]) {
+    assert.ok(settings.includes(`${line}\n`), line);
+  }
+  const [, folder = ''] = /^log_directory = '(.*)'$/m.exec(settings) ?? [];
+  const container = objects.flatMap(({ spec }) => spec?.template?.spec.containers ?? [])[0];
+  assert.ok(
+    container?.volumeMounts.some(({ mountPath }) => mountPath === folder),
+    folder,
+  );
+  assert.match(container?.command[2] ?? '', `cd ${folder}\nfor log in server.log server.json; do`);
+});
+
 test('a superuser’s password is only in the Secret, differs for each cluster, and never changes', () => {
   for (const objects of [statefulSetObjects(request(), undefined), cloudNativePgObjects(request(), undefined)]) {
     const [, ...others] = objects;

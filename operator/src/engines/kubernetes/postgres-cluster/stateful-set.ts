@@ -3,7 +3,6 @@
  * apply, in order, and the outcome from their status. Used if CloudNativePG is not served.
  */
 
-import { POSTGRES_LOG_PREFIX } from '@slipway/installation';
 import type { DesiredObject } from '../children/children.js';
 import type { Workload } from '../children/diagnosis.js';
 import { fingerprint } from '../children/fingerprint.js';
@@ -21,6 +20,23 @@ const ACCOUNT = 999;
 const PORT = 5432;
 const SETTINGS_FOLDER = '/etc/slipway-postgres';
 const DATA_FOLDER = '/var/lib/postgresql';
+const RUN_FOLDER = '/var/run/postgresql';
+/** The collector writes records to the file with the ending `.json`, and other output of the server to this one. */
+const LOG_LINES = 'server.log';
+const LOG_RECORDS = 'server.json';
+/**
+ * The server's logging collector joins the parts of each message and writes it as one line of JSON, to a named pipe.
+ * Without it, long messages of two sessions interleave, and names of clients contain line breaks: text of a client
+ * would look like a line of another project.
+ */
+const LOG_SETTINGS = {
+  logging_collector: 'on',
+  log_destination: 'jsonlog',
+  log_directory: RUN_FOLDER,
+  log_filename: LOG_LINES,
+  log_rotation_age: '0',
+  log_rotation_size: '0',
+};
 /** Seconds to end sessions and write a checkpoint. If this takes longer, the next start recovers from the log. */
 const GRACE_SECONDS = 60;
 
@@ -54,7 +70,7 @@ function settingsMap({ place, size }: ClusterRequest, storage: string): DesiredO
     ...parametersOf({ memory: size.memory, storage, shared: !place.project }),
     listen_addresses: '*',
     hba_file: `${SETTINGS_FOLDER}/pg_hba.conf`,
-    log_line_prefix: POSTGRES_LOG_PREFIX,
+    ...LOG_SETTINGS,
   };
   const lines = Object.entries(parameters).map(([name, value]) => `${name} = '${value}'\n`);
   const rules = ['local all all scram-sha-256', ...accessRules(SUPERUSER)].map((rule) => `${rule}\n`);
@@ -118,7 +134,7 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
         name: 'postgres',
         image: images.postgres,
         ...restrictedContainer(images),
-        command: ['sh', '-c', `ulimit -d ${kibibytes(most)} && exec docker-entrypoint.sh "$@"`, 'sh'],
+        command: ['sh', '-c', startScript(most), 'sh'],
         args: ['postgres', '-c', `config_file=${SETTINGS_FOLDER}/postgresql.conf`],
         env: environment(superuserSecretName(place)),
         ports: [{ name: 'postgres', containerPort: PORT, protocol: 'TCP' }],
@@ -144,7 +160,7 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
         volumeMounts: [
           { name: 'data', mountPath: DATA_FOLDER },
           { name: 'settings', mountPath: SETTINGS_FOLDER, readOnly: true },
-          { name: 'run', mountPath: '/var/run/postgresql' },
+          { name: 'run', mountPath: RUN_FOLDER },
           { name: 'tmp', mountPath: '/tmp' },
           { name: 'shared-memory', mountPath: '/dev/shm' },
         ],
@@ -159,6 +175,20 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
     ],
   };
 }
+
+/**
+ * Returns the script that limits the memory of each process and starts the server. Its log goes from the named pipes to
+ * the container's output. `cat` also opens the end for writing, so it does not end when a collector is replaced.
+ */
+const startScript = (most: number): string =>
+  [
+    'set -e',
+    `cd ${RUN_FOLDER}`,
+    `for log in ${LOG_LINES} ${LOG_RECORDS}; do [ -p $log ] || mkfifo -m 600 $log; cat <>$log >&2 & done`,
+    'cd /',
+    `ulimit -d ${kibibytes(most)}`,
+    'exec docker-entrypoint.sh "$@"',
+  ].join('\n');
 
 const kibibytes = (bytes: number) => Math.floor(bytes / 1024);
 
