@@ -240,6 +240,17 @@ test('a database without a Secret has no lines, and one elsewhere an error', asy
   }
 });
 
+test('a project reads a log while reads of other projects fill the queue', async () => {
+  pods['slipway-data'] = { 'shared-eu-0': 'line' };
+  const selected = { namespace: 'slipway-data', labels: {}, container: 'postgres', lines: 1 };
+  const others = Array.from({ length: 8 }, (_, project) =>
+    Array.from({ length: 20 }, () => podLogs.read(`other-${project}`, selected, 0)),
+  ).flat();
+  const settled = Promise.allSettled(others);
+  assert.equal(await podLogs.read('shop', selected, 0), ['line']);
+  assert.ok((await settled).some(({ status }) => status === 'rejected'));
+});
+
 test('a long log is read from its newest bytes, in whole lines', async () => {
   async function* pieces() {
     for (let at = 0; at < 300; at += 1) yield Buffer.from(`${at} ${'x'.repeat(10_000)}\n`);

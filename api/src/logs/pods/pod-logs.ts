@@ -25,7 +25,7 @@ const MOST_PODS = 10;
 export const MOST_OF_POD = 2 * 1024 * 1024;
 const DEADLINE_MS = 5_000;
 /** Reads at once. Each may have the bytes of all its pods in memory. */
-const AT_ONCE = { most: 4, ofOne: 2, waiting: 64, waitingOfOne: 8 };
+const AT_ONCE = { most: 4, ofOne: 2, waiting: 64, waitingOfOne: 8, firstMayWait: true };
 /** Statuses of the Kubernetes API for a container before its start, and for a deleted pod. */
 const WITHOUT_LOG: readonly number[] = [400, 404];
 
