@@ -33,11 +33,8 @@ export async function startInternalServer(
   { answer, onError, requestTimeout }: InternalServerOptions,
 ): Promise<Server> {
   const isAllowed = 'token' in place ? bearerCheck(place.token, onError) : () => true;
-  const answerTo = async (incoming: IncomingMessage): Promise<InternalAnswer> => {
-    if (isAllowed(incoming)) return answer(incoming);
-    incoming.resume();
-    return UNAUTHORIZED;
-  };
+  const answerTo = async (incoming: IncomingMessage): Promise<InternalAnswer> =>
+    isAllowed(incoming) ? answer(incoming) : UNAUTHORIZED;
   const server = createServer(requestTimeout === undefined ? {} : { requestTimeout }, (incoming, outgoing) => {
     answerTo(incoming).then(
       (response) => send(outgoing, response),
@@ -64,6 +61,8 @@ function bearerCheck(token: () => string, onError: (error: unknown) => void) {
 }
 
 function send(outgoing: ServerResponse, { status, body }: InternalAnswer): void {
+  // Without this, the server reads the rest of the body, which may be endless.
+  if (status === 401) outgoing.setHeader('Connection', 'close');
   if (body === undefined) outgoing.writeHead(status).end();
   else outgoing.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
 }
