@@ -60,8 +60,8 @@ function advance(ms: number): void {
   writeFileSync(clock, String(aheadMs));
 }
 
-async function startProcess(): Promise<ChildProcess> {
-  const settings = { ...api.settings, kubeconfig: faulty.kubeconfig, listen: path.join(api.folder, 'process.sock') };
+async function startProcess(socket = 'process.sock'): Promise<ChildProcess> {
+  const settings = { ...api.settings, kubeconfig: faulty.kubeconfig, listen: path.join(api.folder, socket) };
   const env = { ...process.env, API_SETTINGS: JSON.stringify(settings), API_CLOCK: clock };
   const child = fork(PROGRAM, { env });
   await once(child, 'message');
@@ -133,6 +133,18 @@ test(`${EVENTS} events are delivered through an outage, kills and broken watches
   const ids = receiver.messages.map(({ headers }) => headers['webhook-id']);
   assert.is(new Set(ids).size, EVENTS, 'no event has two ids');
   console.log(`${kills} kills, ${faulty.happened.expiredWatches} broken watches, ${extra} more deliveries`);
+});
+
+test('two processes of the API, as on a cluster, deliver each event once', async () => {
+  receiver.messages.splice(0);
+  const both = await Promise.all([startProcess('one.sock'), startProcess('two.sock')]);
+  const numbers = Array.from({ length: 20 }, (_, index) => BUILDS_OF_EACH + 1 + index);
+  for (const number of numbers) await Promise.all(refs.map((ref) => build(ref, number)));
+  const count = PROJECTS * numbers.length;
+  await until(() => received().size === count, 'all events');
+  await Promise.all(both.map(kill));
+  assert.is(received().size, count);
+  assert.is(receiver.messages.length, count, 'no event was delivered twice');
 });
 
 test.run();
