@@ -65,7 +65,7 @@ test('the log of a server is records of its collector, at the pipes that the con
     container?.volumeMounts.some(({ mountPath }) => mountPath === folder),
     folder,
   );
-  assert.match(container?.command[2] ?? '', `cd ${folder}\nfor log in server.log server.json; do`);
+  assert.match(container?.command[2] ?? '', `for log in ${folder}/server.log ${folder}/server.json; do`);
 });
 
 test('a superuser’s password is only in the Secret, differs for each cluster, and never changes', () => {

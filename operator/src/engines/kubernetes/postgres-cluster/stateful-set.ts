@@ -178,16 +178,25 @@ function podSpec({ place, size, site: { images } }: ClusterRequest) {
 
 /**
  * Returns the script that limits the memory of each process and starts the server. Its log goes from the named pipes to
- * the container's output. `cat` also opens the end for writing, so it does not end when a collector is replaced.
+ * the container's output. Sessions would wait if nobody read a pipe, so a reader that ends is replaced. A reader also
+ * opens the end for writing, so it does not end with a collector. The script outlives the server, because the last
+ * lines are the reason why a server does not start.
  */
 const startScript = (most: number): string =>
   [
     'set -e',
-    `cd ${RUN_FOLDER}`,
-    `for log in ${LOG_LINES} ${LOG_RECORDS}; do [ -p $log ] || mkfifo -m 600 $log; cat <>$log >&2 & done`,
-    'cd /',
-    `ulimit -d ${kibibytes(most)}`,
-    'exec docker-entrypoint.sh "$@"',
+    `for log in ${RUN_FOLDER}/${LOG_LINES} ${RUN_FOLDER}/${LOG_RECORDS}; do`,
+    '  [ -p $log ] || mkfifo -m 600 $log',
+    '  while :; do cat <>$log >&2 || sleep 1; done &',
+    'done',
+    `(ulimit -d ${kibibytes(most)} && exec docker-entrypoint.sh "$@") &`,
+    'server=$! status=1',
+    "trap 'kill -TERM $server' TERM",
+    "trap 'kill -INT $server' INT",
+    '# A signal ends a wait early.',
+    'while kill -0 $server 2>/dev/null; do wait $server && status=0 || status=$?; done',
+    'sleep 1',
+    'exit $status',
   ].join('\n');
 
 const kibibytes = (bytes: number) => Math.floor(bytes / 1024);
