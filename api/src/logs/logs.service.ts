@@ -12,7 +12,7 @@ import type { SeenProject } from '../kubernetes/project-cache.js';
 import { Followers, type Following } from '../live/followers.js';
 import { SecretsOfProjects } from '../projects/project-secrets.js';
 import { ProjectsService } from '../projects/projects.service.js';
-import { UnitLogsService } from '../projects/unit-logs.service.js';
+import { millisecondsOf, UnitLogsService } from '../projects/unit-logs.service.js';
 import { refuseWithoutDatabase } from '../projects/without-database.js';
 import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings } from '../settings/settings.js';
@@ -85,7 +85,7 @@ export class LogsService {
       return this.machines.read(caller, { id, service: UNITS[service] }, query);
     }
     const { level = 'info', since, limit = USUAL_LINES } = query;
-    const from = since === undefined ? 0 : Date.parse(since);
+    const from = since === undefined ? 0 : millisecondsOf(since);
     return { items: await this.ofShared(project, service, { level, since: from, limit }) };
   }
 
@@ -103,11 +103,11 @@ export class LogsService {
   /** The lines of all functions. The log of a function has lines of the platform as a level of their own. */
   private async ofFunctions(project: SeenProject, query: ProjectLogQuery): Promise<ProjectLogLine[]> {
     const { level = 'info', since, limit = USUAL_LINES } = query;
+    const from = since === undefined ? 0 : millisecondsOf(since);
     const machine = hasOwnMachine(typeOf(project)) ? await this.secrets.database(project) : undefined;
     const host = machine?.[SECRETS.database.host];
     if (machine && !host) return [];
     const lines = await this.functions.readAll(project.metadata.name, MOST_LINES, host && machineFunctionsSocket(host));
-    const from = since === undefined ? 0 : Date.parse(since);
     return lines
       .map(({ time, level: of, message, function: name, version }) => {
         const shown = of === 'system' ? 'info' : of;

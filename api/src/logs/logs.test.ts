@@ -87,6 +87,8 @@ test('an unknown service, level, time or number is a 400 that names it', async (
     ['..%2fother%2fauth', 'service'],
     ['auth?level=all', 'level'],
     ['auth?since=yesterday', 'since'],
+    ['auth?since=2026-06-30T23:59:60Z', 'since'],
+    ['functions?since=2026-06-30T23:59:60Z', 'since'],
     ['auth?limit=1001', 'limit'],
     ['auth?limit=0', 'limit'],
     ['auth?more=1', 'more'],

@@ -68,7 +68,8 @@ function refuseWithoutServices(project: Project): void {
 const notReady = () =>
   new Problem('project_not_ready', 'The machine has no services yet. GET /projects/{id}/status shows the progress.');
 
-function millisecondsOf(since: string): number {
+/** Returns the milliseconds since 1970. A leap second, or a year that no machine knows, is an error of the request. */
+export function millisecondsOf(since: string): number {
   const time = Date.parse(since);
   if (time >= 0 && time <= LAST_TIME) return time;
   throw invalid('since', 'must be a time in RFC 3339, such as 2026-01-05T10:00:00Z');

@@ -2,7 +2,7 @@
  * Decodes what auth's own pods have written. In: a line. Out: the line for the project's owner. The other lines are for
  * administrators.
  */
-import { FOR_OWNER, SERVICE_LOG_LEVELS } from '@slipway/installation';
+import { FOR_OWNER, LAST_TIME, SERVICE_LOG_LEVELS } from '@slipway/installation';
 import { type JsonBound, parseJson } from '@slipway/program';
 import type { ProjectLogLine } from '../logs.schema.js';
 
@@ -19,7 +19,7 @@ export function authLineOf(text: string): ProjectLogLine | undefined {
   if (!value || value.for !== FOR_OWNER.for) return undefined;
   const { level, time, msg } = value;
   const named = typeof level === 'number' ? LEVELS[level] : undefined;
-  if (!named || typeof time !== 'number' || typeof msg !== 'string') return undefined;
+  if (!named || typeof msg !== 'string' || !isTime(time)) return undefined;
   const facts = Object.entries(value).filter(
     ([name, fact]) => !OURS.includes(name) && (typeof fact === 'string' || typeof fact === 'number'),
   );
@@ -30,6 +30,8 @@ export function authLineOf(text: string): ProjectLogLine | undefined {
     message: msg,
   } as ProjectLogLine;
 }
+
+const isTime = (time: unknown): time is number => typeof time === 'number' && time >= 0 && time <= LAST_TIME;
 
 /** Undefined: the line is no object of JSON, such as one of another program. */
 function decoded(text: string): Record<string, unknown> | undefined {

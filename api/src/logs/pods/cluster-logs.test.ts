@@ -85,6 +85,7 @@ test('the log of auth has the lines of all its pods that are for the owner, by t
       'npm warn for:"owner"',
       '{"for":"owner"',
       '{"for":"owner","level":50,"time":"now","msg":"x"}',
+      '{"for":"owner","level":50,"time":1e300,"msg":"x"}',
       '',
     ].join('\n'),
     'auth-2': `${auth(2, { level: 40, ...forOwner, key: 'SITE_URL', reason: 'no URL', msg: 'setting ignored' })}\n`,
