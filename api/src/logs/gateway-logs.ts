@@ -3,16 +3,16 @@
  * on a cluster all of them are read. In: a service and a query. Out: the newest lines, oldest first.
  */
 import type { RequestOptions } from 'node:http';
-import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import type { StoredLog } from '@slipway/installation';
-import { type JsonBound, LogThrottle, ONE_TURN, parseJson } from '@slipway/program';
-import type { Logger } from 'pino';
+import { type JsonBound, ONE_TURN, parseJson } from '@slipway/program';
 import { plainGet } from '../http/plain-get.js';
-import { Problem, retryLater } from '../http/problem.js';
-import { LOG, SETTINGS } from '../settings/injected.js';
+import { Problem } from '../http/problem.js';
+import { SETTINGS } from '../settings/injected.js';
 import type { ApiSettings, ProjectLogsSettings } from '../settings/settings.js';
 import { type LogSelection, newestLinesOf } from './log-selection.js';
 import type { ProjectLogLine } from './logs.schema.js';
+import { logUnavailable, PartialReads } from './partial-reads.js';
 
 const DEADLINE_MS = 5_000;
 /** A journal has 128 KiB. */
@@ -21,19 +21,11 @@ const MOST_OF_LOG: JsonBound = { ...ONE_TURN, bytes: 1024 * 1024 };
 const SETTLED_MS = 1_000;
 
 @Injectable()
-export class GatewayLogs implements OnApplicationShutdown {
-  private readonly failures: LogThrottle;
-
+export class GatewayLogs {
   constructor(
+    private readonly partly: PartialReads,
     @Inject(SETTINGS) private readonly settings: ApiSettings,
-    @Inject(LOG) private readonly log: Logger,
-  ) {
-    this.failures = new LogThrottle((leftOut) => log.warn({ leftOut }, 'more logs of gateways not read'));
-  }
-
-  onApplicationShutdown(): void {
-    this.failures.close();
-  }
+  ) {}
 
   /** Milliseconds for which a reader of each new line waits until an earlier line can no longer appear. */
   get settledMs(): number {
@@ -48,19 +40,13 @@ export class GatewayLogs implements OnApplicationShutdown {
     const parameters = new URLSearchParams({ level, since: String(since), limit: String(limit) });
     const path = `/${encodeURIComponent(ref)}/${service}?${parameters}`;
     const gateways = await placesOf(projectLogs).catch((cause: unknown) => {
-      throw unavailable(cause);
+      throw logUnavailable(cause);
     });
-    const answers = await Promise.allSettled(gateways.map((gateway) => linesOf({ ...gateway, path })));
-    const lines = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
-    const failed = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as unknown] : []));
-    if (lines.length === 0) throw unavailable(failed[0] ?? new Error('there is no gateway'));
-    if (failed.length > 0 && this.failures.take('')) this.log.warn({ err: failed[0] }, 'logs of a gateway not read');
+    if (gateways.length === 0) throw logUnavailable(new Error('there is no gateway'));
+    const lines = await this.partly.all(gateways.map((gateway) => linesOf({ ...gateway, path })));
     return newestLinesOf(lines.flat(), limit);
   }
 }
-
-const unavailable = (cause: unknown) =>
-  retryLater('unavailable', 'The data plane does not return the log now. Try again.', 5, { cause });
 
 /** Returns the gateways in an order that stays the same, as lines of one millisecond are in this order. */
 async function placesOf(settings: ProjectLogsSettings): Promise<RequestOptions[]> {

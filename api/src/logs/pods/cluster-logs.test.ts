@@ -14,6 +14,7 @@ import type { SeenProject } from '../../kubernetes/project-cache.js';
 import { SecretsOfProjects } from '../../projects/project-secrets.js';
 import type { ApiSettings } from '../../settings/settings.js';
 import type { LogSelection } from '../log-selection.js';
+import { PartialReads } from '../partial-reads.js';
 import { ClusterLogs } from './cluster-logs.js';
 import { MOST_OF_POD, newestLines, PodLogs } from './pod-logs.js';
 
@@ -29,6 +30,7 @@ let requests: URL[];
 let server: Server;
 let client: KubeClient;
 let logs: ClusterLogs;
+const partly = new PartialReads(log);
 let podLogs: PodLogs;
 
 function answer({ url }: IncomingMessage, outgoing: ServerResponse): void {
@@ -57,7 +59,7 @@ test.before(async () => {
   await new Promise((resolve) => server.once('listening', resolve));
   client = await KubeClient.connect(anonymousAt((server.address() as AddressInfo).port));
   const kubernetes = new Kubernetes(client);
-  podLogs = new PodLogs(kubernetes, log);
+  podLogs = new PodLogs(kubernetes, partly);
   const settings = { encryptionKeys: { current: '1', keys: { 1: Buffer.alloc(32).toString('base64') } } } as unknown;
   logs = new ClusterLogs(podLogs, new SecretsOfProjects(kubernetes, settings as ApiSettings));
 });
@@ -67,7 +69,7 @@ test.before.each(() => {
   database = { host: 'shared-eu.slipway-data.svc', 'database-id': 'abc' };
 });
 test.after(async () => {
-  podLogs.onApplicationShutdown();
+  partly.onApplicationShutdown();
   await client.close();
   server.close();
 });

@@ -3,13 +3,12 @@
  * pod, oldest first. The Kubernetes API reads a log from its end, but limits its bytes from the start of the selected
  * lines, so the limit in bytes is kept here.
  */
-import { Inject, Injectable, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { KubeError, type KubeObject } from '@slipway/kubernetes';
-import { ConcurrencyLimit, LogThrottle } from '@slipway/program';
-import type { Logger } from 'pino';
-import { Problem, retryLater } from '../../http/problem.js';
+import { ConcurrencyLimit } from '@slipway/program';
+import { retryLater } from '../../http/problem.js';
 import { Kubernetes } from '../../kubernetes/client.js';
-import { LOG } from '../../settings/injected.js';
+import { logUnavailable, PartialReads } from '../partial-reads.js';
 
 export interface SelectedPods {
   namespace: string;
@@ -30,22 +29,15 @@ const AT_ONCE = { most: 4, ofOne: 2, waiting: 64, waitingOfOne: 8, firstMayWait:
 const WITHOUT_LOG: readonly number[] = [400, 404];
 
 @Injectable()
-export class PodLogs implements OnApplicationShutdown {
-  private readonly failures: LogThrottle;
+export class PodLogs {
   private readonly limit = new ConcurrencyLimit(AT_ONCE, () =>
     retryLater('unavailable', 'Too many logs of pods are read at once. Try again.', 1),
   );
 
   constructor(
     private readonly kubernetes: Kubernetes,
-    @Inject(LOG) private readonly log: Logger,
-  ) {
-    this.failures = new LogThrottle((leftOut) => log.warn({ leftOut }, 'more logs of pods not read'));
-  }
-
-  onApplicationShutdown(): void {
-    this.failures.close();
-  }
+    private readonly partly: PartialReads,
+  ) {}
 
   /**
    * Returns the lines of all pods whose log can be read. Throws if there are pods, but no log can be read. `since`:
@@ -58,13 +50,9 @@ export class PodLogs implements OnApplicationShutdown {
   private async readAll(pods: SelectedPods, since: number): Promise<string[]> {
     const signal = AbortSignal.timeout(DEADLINE_MS);
     const names = await this.namesOf(pods, signal).catch((cause: unknown) => {
-      throw unavailable(cause);
+      throw logUnavailable(cause);
     });
-    const read = await Promise.allSettled(names.map((name) => this.linesOf(name, pods, since, signal)));
-    const lines = read.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-    const failed = read.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []));
-    if (failed.length > 0 && lines.length === 0) throw unavailable(failed[0]);
-    if (failed.length > 0 && this.failures.take('')) this.log.warn({ err: failed[0] }, 'log of a pod not read');
+    const lines = await this.partly.all(names.map((name) => this.linesOf(name, pods, since, signal)));
     return lines.flat();
   }
 
@@ -98,11 +86,6 @@ export class PodLogs implements OnApplicationShutdown {
 }
 
 const podsIn = (namespace: string) => `/api/v1/namespaces/${namespace}/pods`;
-
-function unavailable(cause: unknown): Problem {
-  if (cause instanceof Problem) return cause;
-  return retryLater('unavailable', 'The log of the pods can not be read now. Try again.', 5, { cause });
-}
 
 /** Returns the whole lines in the last `most` bytes. */
 export async function newestLines(pieces: AsyncIterable<Buffer>, most: number): Promise<string[]> {
