@@ -3,6 +3,7 @@
  * The tests read every relation of the system catalogs as a tenant, so they also cover views of a later Postgres
  * release. One suite for every platform. In: a project, and neighbours that are in use, suspended and retained.
  */
+import { randomUUID } from 'node:crypto';
 import { type Plan } from '@slipway/crds';
 import { replicationSlotOf } from '@slipway/installation';
 import pg from 'pg';
@@ -24,7 +25,8 @@ export interface Watched {
 const WAIT = '--timeout=180s';
 /** SQLSTATE of a query for catalogs with passwords and statistics, which a tenant can't read. */
 const INSUFFICIENT_PRIVILEGE = '42501';
-const SUFFIX = 'hiddenneighbour';
+/** New for each run: a cluster keeps the account of an earlier run. */
+const SUFFIX = `hidden${randomUUID().slice(0, 8)}`;
 
 export function hiddenNames(test: Test, watched: Watched): void {
   const neighbours: ProjectView[] = [];

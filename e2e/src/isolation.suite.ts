@@ -402,7 +402,7 @@ function atTheApi(test: Test, scene: Scene): void {
   const KEYED_ROUTES = ['POST /projects/{id}/mcp'];
 
   interface Operation {
-    parameters?: { in: string; name: string; required?: boolean }[];
+    parameters?: { in: string; name: string; required?: boolean; schema?: { enum?: string[] } }[];
     requestBody?: { content: Record<string, { examples?: Record<string, { value: unknown }> }> };
   }
 
@@ -411,9 +411,17 @@ function atTheApi(test: Test, scene: Scene): void {
     return required.length === 0 ? '' : `?${required.map(({ name }) => `${name}=x`).join('&')}`;
   }
 
+  /** Returns the path with the victim's project and values that the parameters may have. */
+  function pathOf(route: string, parameters: NonNullable<Operation['parameters']>): string {
+    const allowed = (name: string) => parameters.find((each) => each.name === name)?.schema?.enum?.[0] ?? '1';
+    return route
+      .replace('{id}', String(scene.victim.project.id))
+      .replaceAll(/\{(\w+)\}/g, (_, name: string) => allowed(name));
+  }
+
   /**
-   * Returns each route under /projects/{id} in the API's document, for the victim's project, with a valid body and
-   * query.
+   * Returns each route under /projects/{id} in the API's document, for the victim's project, with a valid path, body
+   * and query.
    */
   async function routesOfOneProject() {
     const document = await (await scene.platform.network.fetch(`${scene.platform.url}/openapi.json`)).json();
@@ -423,8 +431,7 @@ function atTheApi(test: Test, scene: Scene): void {
       .flatMap(([route, operations]) =>
         Object.entries(operations).map(([method, { parameters = [], requestBody }]) => ({
           method: method.toUpperCase(),
-          route:
-            route.replace('{id}', String(scene.victim.project.id)).replaceAll(/\{\w+\}/g, '1') + queryOf(parameters),
+          route: pathOf(route, parameters) + queryOf(parameters),
           body: Object.values(requestBody?.content['application/json']?.examples ?? {})[0]?.value,
         })),
       );
