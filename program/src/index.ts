@@ -11,6 +11,7 @@ export { isDnsName } from './dns-name.js';
 export { EndedConnections } from './ended-connections.js';
 export { flush, namesIn, replaceFile, unlessMissing } from './files.js';
 export { type Hang, readHangs, recordHang } from './hang-record.js';
+export { LOOKUP_THREADS } from './host-lookups.js';
 export { runInTurns, type Steps } from './in-turns.js';
 export {
   type InternalAnswer,

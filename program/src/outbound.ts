@@ -3,10 +3,10 @@
  * connected to, so that no tenant reaches the platform or its network through the platform. The address is checked at
  * the connection, because a name may resolve to another one a moment later.
  */
-import { lookup } from 'node:dns';
 import { once } from 'node:events';
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { Agent, buildConnector, fetch as fetchBy } from 'undici';
+import { HostLookups } from './host-lookups.js';
 import { ALLOWED_NETWORKS_SETTING, type Allows, type Destination, hostOf } from './reach.js';
 
 export interface Outbound {
@@ -81,13 +81,18 @@ async function connected(socket: Socket, timeoutMs: number): Promise<Socket> {
   }
 }
 
+/** One for the process, because all look-ups share its threads. */
+const lookups = new HostLookups();
+
 const guardedLookup =
   (allows: (address: string) => boolean, refusal: () => AddressRefused): LookupFunction =>
   (hostname, options, callback) =>
-    lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error) return callback(error, []);
-      const [first, ...others] = addresses.filter(({ address }) => allows(address));
-      if (first === undefined) callback(refusal(), []);
-      else if (options.all) callback(null, [first, ...others]);
-      else callback(null, first.address, first.family);
-    });
+    void lookups.addressesOf(hostname).then(
+      (addresses) => {
+        const [first, ...others] = addresses.filter(({ address }) => allows(address));
+        if (first === undefined) callback(refusal(), []);
+        else if (options.all) callback(null, [first, ...others]);
+        else callback(null, first.address, first.family);
+      },
+      (error) => callback(error, []),
+    );

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ALLOWED_HOSTS_SETTING, DATA_PLANE_NODE_FLAGS, isHostName } from '@slipway/installation';
 import { SUPERUSER } from '@slipway/postgres';
-import { isLoopback, OWN_PORTS_SETTING } from '@slipway/program';
+import { isLoopback, LOOKUP_THREADS, OWN_PORTS_SETTING } from '@slipway/program';
 import { PLATFORM_DATABASE, PLATFORM_ROLES } from '@slipway/project-database';
 import { CA_FILE_SETTING } from './authorities.js';
 import type { ServerCertificate } from './certificate.js';
@@ -67,6 +67,7 @@ function common({ settings, home }: Platform): Record<string, string> {
   return {
     ...settings.passedOn,
     NODE_ENV: 'production',
+    ...LOOKUP_THREADS,
     NODE_COMPILE_CACHE: home.cache,
     // The folder that also contains the folder of sockets, because the sockets of functions need a short path too.
     TMPDIR: path.dirname(home.sockets.folder),

@@ -26,6 +26,7 @@ import type {
   V1Volume,
   V1VolumeMount,
 } from '@slipway/kubernetes/models.js';
+import { LOOKUP_THREADS } from '@slipway/program';
 import { Chart } from 'cdk8s';
 import type { Construct } from 'constructs';
 import {
@@ -429,6 +430,7 @@ function container(program: Account, parts: ProgramParts): V1Container {
       { name: SITE_SETTING, value: `${SITE_FOLDER}/${SITE_CONFIG.key}` },
       { name: 'SLIPWAY_LISTEN', value: `0.0.0.0:${PORT}` },
       { name: 'HOME', value: TMP.mount.mountPath },
+      { name: 'UV_THREADPOOL_SIZE', value: LOOKUP_THREADS.UV_THREADPOOL_SIZE },
       ...env,
     ],
     ports: [
