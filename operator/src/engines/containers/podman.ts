@@ -210,12 +210,15 @@ export class Podman {
     return linesOf(await this.#podman(['ps', '--all', '--format={{.Names}}']));
   }
 
-  /** Returns the exit code of a container that has ended. Undefined: there is none. */
+  /**
+   * Returns the exit code of a container that has ended. Undefined: there is none. A container whose process of podman
+   * was killed still runs for podman, with the code 0.
+   */
   async exitCode(name: string): Promise<number | undefined> {
-    const code = await this.#podman(['inspect', '--type=container', '--format={{.State.ExitCode}}', name]).catch(
-      () => '',
-    );
-    return /^\d{1,3}$/.test(code.trim()) ? Number(code) : undefined;
+    const format = '--format={{.State.Running}} {{.State.ExitCode}}';
+    const state = await this.#podman(['inspect', '--type=container', format, name]).catch(() => '');
+    const code = /^false (\d{1,3})$/.exec(state.trim())?.[1];
+    return code === undefined ? undefined : Number(code);
   }
 
   /** Returns the end of a container's log. It is read as the space's root, which could have made a link of it. */
