@@ -276,7 +276,7 @@ test('the commands of docs/guides/deploy-a-site.md work literally and twice', as
       blocks: [
         /"email":"me@example.com"|email_taken/,
         /"status":"healthy"[\s\S]*\/guide\.git\n$/,
-        /^: the output of the build follows[\s\S]*event: end[\s\S]*"phase":"Deployed"/,
+        /^: the log follows[\s\S]*event: end[\s\S]*"phase":"Deployed"/,
         /"phase":"Deployed".*"outputDir|output_dir/,
         /^<h1>Hello from my site<\/h1>\n$/,
         /\/projects\/\d+\/deploy\n\S{16,}\n$/,

@@ -43,6 +43,7 @@ const PAGES: Page[] = [
       /condition met[\s\S]*healthy/,
       /patched[\s\S]*patched[\s\S]*condition met/,
       /^https:\/\/shop\.example\.com\nnull\n$/,
+      /^\{"items":\[.*\]\}\n$/,
       /"rows":\[\{"id":1,"title":"Write the docs"\}\]/,
     ],
   },

@@ -188,11 +188,17 @@ async function killTree(child: ChildProcess): Promise<void> {
 /** The TMPDIR of the platform, which has its sockets. A killed platform leaves them behind. */
 export const temporaryFolder = (home: string) => `${home}.tmp`;
 
-async function removeHome(home: string): Promise<void> {
+/** Removes the data of a stopped platform's Postgres servers if it is in a folder of the tests, and the links to it. */
+export async function removeLinkedData(home: string): Promise<void> {
   for (const folder of POSTGRES_FOLDERS.map((name) => path.join(home, name))) {
-    const elsewhere = (await lstat(folder).catch(() => undefined))?.isSymbolicLink() && (await realpath(folder));
-    if (elsewhere) await rm(elsewhere, { recursive: true, force: true });
+    if (!(await lstat(folder).catch(() => undefined))?.isSymbolicLink()) continue;
+    await rm(await realpath(folder), { recursive: true, force: true });
+    await rm(folder);
   }
+}
+
+async function removeHome(home: string): Promise<void> {
+  await removeLinkedData(home);
   for (const app of await appFolders()) if (app.startsWith(`${home}/`)) await endApp(app);
   for (const folder of [home, temporaryFolder(home)]) await rm(folder, { recursive: true, force: true });
 }

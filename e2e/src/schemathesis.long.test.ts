@@ -74,6 +74,7 @@ async function populate(platform: RunningPlatform, mailbox: Mailbox): Promise<Po
   const doomedToken = await created<{ id: number }>(person, '/tokens', { name: 'doomed' });
   const doomed = await person.createProject('doomed');
   const given = await person.createProject('given');
+  const turned = await person.createProject('turned');
   const project = await person.untilHealthy((await person.createProject('walked')).id);
   await person.query(project.id, TABLE_SQL);
   const functions = `/projects/${project.id}/functions`;
@@ -81,6 +82,9 @@ async function populate(platform: RunningPlatform, mailbox: Mailbox): Promise<Po
   const kept = await created<{ id: number }>(person, functions, { name: 'hello', code });
   const doomedFunction = await created<{ id: number }>(person, functions, { name: 'doomed', code });
   await created(person, `${functions}/${kept.id}/deploy`);
+  const webhook = { url: 'https://hooks.example.com/', events: ['project.failing'] };
+  const keptWebhook = await created<{ id: number }>(person, `/projects/${project.id}/webhooks`, webhook);
+  const doomedWebhook = await created<{ id: number }>(person, `/projects/${project.id}/webhooks`, webhook);
   for (const account of [
     EXAMPLE_ACCOUNT,
     VERIFIED_ACCOUNT,
@@ -100,6 +104,9 @@ async function populate(platform: RunningPlatform, mailbox: Mailbox): Promise<Po
     PROJECT: project.id,
     DOOMED_PROJECT: doomed.id,
     GIVEN_REF: given.ref,
+    TURNED_PROJECT: turned.id,
+    WEBHOOK: keptWebhook.id,
+    DOOMED_WEBHOOK: doomedWebhook.id,
     FUNCTION: kept.id,
     DOOMED_FUNCTION: doomedFunction.id,
     DOOMED_TOKEN: doomedToken.id,
@@ -175,6 +182,13 @@ const NOT_REPORTED = [
   'POST /projects/{id}/compute/rollback',
   'POST /projects/{id}/compute/restart',
   'GET /projects/{id}/compute/logs',
+  // The project has no mail server, and no site with a form.
+  'POST /projects/{id}/config/auth/test-mail',
+  'PATCH /projects/{id}/forms/{name}',
+  'DELETE /projects/{id}/forms/{name}',
+  'GET /projects/{id}/forms/{name}/entries',
+  'GET /projects/{id}/forms/{name}/entries.csv',
+  'DELETE /projects/{id}/forms/{name}/entries/{entry_id}',
   // schemathesis reads the document before the reported run.
   'GET /openapi.json',
 ];

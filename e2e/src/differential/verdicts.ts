@@ -95,6 +95,15 @@ export const VERDICTS: Record<string, Verdict> = {
     covers: (difference, { ours }) =>
       at(difference, 'body.hint') && !difference.lite && codeOf(ours.body) === 'PGRST301',
   },
+  'accepted-types': {
+    what: 'Hint of a body whose Content-Type is not accepted',
+    ours: 'the accepted types',
+    lite: 'none, like PostgREST',
+    right: 'both',
+    source: ERRORS,
+    covers: (difference, { ours }) =>
+      at(difference, 'body.hint') && !difference.lite && codeOf(ours.body) === 'PGRST102',
+  },
   'words-of-grammar': {
     what: 'Expected token and column in the message and details of a syntax error',
     ours: 'like PostgREST, as far as tested',
